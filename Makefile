@@ -1,0 +1,43 @@
+# Every target makes its own virtual environment; Python 3.11 or newer and make are all that is needed.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+OUT ?= out
+
+.PHONY: help demo test lint bench figures clean
+
+help:  ## list the targets
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+demo: $(VENV)/installed  ## make the main figures into $(OUT)/demo, offline
+	$(BIN)/spectrogp demo --out $(OUT)/demo
+
+test: $(VENV)/installed-dev  ## run all tests
+	$(BIN)/python -m pytest -n 2
+
+lint: $(VENV)/installed-dev  ## check style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/installed  ## time the kernels and spectrograms
+	$(BIN)/python -m benchmarks --out $(OUT)/bench
+
+clean:  ## remove the virtual environment and everything made
+	rm -rf $(VENV) $(OUT) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+$(VENV)/created:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+		{ echo "spectrogp needs Python 3.11 or newer, but '$(PYTHON)' is $$($(PYTHON) --version 2>&1 || true); try: make PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
+		{ echo "spectrogp needs Python's venv module, which '$(PYTHON)' lacks; on Debian or Ubuntu: apt install python3-venv" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/installed: $(VENV)/created pyproject.toml
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(VENV)/installed-%: $(VENV)/installed
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[$*]'
+	@touch $@

@@ -1,0 +1,213 @@
+"""A kernel is two methods, ``local`` and ``pair``; everything else follows from them here, once.
+
+Every kernel of the library has the form (Shen, Heinonen & Kaski 2020, Eq. 16; ``docs/equations.md``)
+
+    k(x_i, x_j) = Σ_a σ_ij exp(−D_ij / 2) cos U_ij
+
+with σ symmetric, D ≥ 0 symmetric and zero on the diagonal, and U the phase. ``local`` evaluates the functions of a
+kernel once per input, ``pair`` gives (σ, D, U) of one pair of inputs. The family is closed under sums, products,
+scaling and warps of the input, so these live here too.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, NamedTuple, Self
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from ..functions import Function, Parameter, as_amplitude, evaluate, inputs
+from ..functions import amplitude as amplitudes
+from ..numerics import entry_point, traced
+
+Local = Any  # a pytree of arrays with the inputs as leading axis; each kernel chooses its own
+
+# Pairs whose local parameters fill about this many numbers are evaluated at once; larger matrices go by blocks of
+# rows, so that memory beyond the matrix itself stays flat.
+_BLOCK = 2**22
+
+
+class Characteristic(NamedTuple):
+    """One pair of inputs: amplitude σ, distance D and phase U of every component, each ``[a]``."""
+
+    amplitude: Array
+    distance: Array
+    phase: Array
+
+    @property
+    def value(self) -> Array:
+        """The covariance Σ_a σ exp(−D/2) cos U."""
+        return jnp.sum(self.amplitude * jnp.exp(-0.5 * self.distance) * jnp.cos(self.phase), axis=-1)
+
+
+class AbstractKernel(eqx.Module):
+    """A positive semidefinite covariance function given by ``local`` and ``pair``.
+
+    Matrices are computed from *local parameters*, so one evaluation (or one random draw) of a kernel's functions is
+    shared by every matrix made from it and the joint matrix stays positive semidefinite.
+    """
+
+    @abstractmethod
+    def local(self, X: Array) -> Local:
+        """Local parameters at inputs ``[n, d]``: a pytree of arrays with leading axis n."""
+
+    @abstractmethod
+    def pair(self, p: Local, q: Local) -> Characteristic:
+        """(σ, D, U) of one pair of inputs, from their local parameters (no leading axis).
+
+        Uses arrays and static fields of the kernel only, never its callables: these belong to ``local``.
+        """
+
+    def cross(self, p: Local, q: Local) -> Array:
+        """Covariance matrix ``[n, m]`` between inputs with local parameters ``p`` (n of them) and ``q`` (m)."""
+        return _cross(self.without_callables(), p, q)
+
+    def gram(self, p: Local) -> Array:
+        """Covariance matrix ``[n, n]`` of inputs with local parameters ``p``."""
+        return self.cross(p, p)
+
+    def elementwise(self, p: Local, q: Local) -> Array:
+        """Covariances ``[n]`` of matching inputs of ``p`` and ``q``."""
+        return _elementwise(self.without_callables(), p, q)
+
+    def diagonal(self, p: Local) -> Array:
+        """Variances ``[n]``: the diagonal of ``gram(p)`` without the matrix."""
+        return self.elementwise(p, p)
+
+    def without_callables(self) -> Self:
+        """This kernel for use in ``pair`` alone, which never calls its functions: equal shapes then compile once."""
+        return eqx.filter(self, lambda leaf: not callable(leaf))
+
+    @entry_point
+    def __call__(self, X: Any, Y: Any = None) -> Array:
+        """Covariance matrix between inputs ``X [n, d]`` and ``Y [m, d]`` (``X`` again when left out)."""
+        X = inputs(X)
+        if Y is None:
+            return self.gram(self.local(X))
+        Y = inputs(Y, "Y")
+        if X.shape[1] != Y.shape[1]:
+            raise ValueError(f"Y must have as many columns as X ({X.shape[1]}), got shape {Y.shape}")
+        return self.cross(self.local(X), self.local(Y))
+
+    def __add__(self, other: AbstractKernel) -> Sum:
+        return Sum(self, other) if isinstance(other, AbstractKernel) else NotImplemented
+
+    def __mul__(self, other: AbstractKernel | float) -> AbstractKernel:
+        if isinstance(other, AbstractKernel):
+            return Product(self, other)
+        return _scaled(self, other) if _is_number(other) else NotImplemented
+
+    def __rmul__(self, other: float) -> AbstractKernel:
+        return _scaled(self, other) if _is_number(other) else NotImplemented
+
+
+class Sum(AbstractKernel):
+    """k₁ + k₂ + …: the components of all parts side by side."""
+
+    parts: tuple[AbstractKernel, ...]
+
+    def __init__(self, *kernels: AbstractKernel) -> None:
+        self.parts = tuple(
+            part for kernel in kernels for part in (kernel.parts if isinstance(kernel, Sum) else [kernel])
+        )
+
+    def local(self, X: Array) -> Local:
+        return tuple(kernel.local(X) for kernel in self.parts)
+
+    def pair(self, p: Local, q: Local) -> Characteristic:
+        parts = [kernel.pair(a, b) for kernel, a, b in zip(self.parts, p, q, strict=True)]
+        return Characteristic(*(jnp.concatenate(fields, axis=-1) for fields in zip(*parts, strict=True)))
+
+
+class Product(AbstractKernel):
+    """k₁ · k₂: every pair of components gives two, (½σ₁σ₂, D₁ + D₂, U₁ ± U₂).
+
+    From Re z₁ Re z₂ = ½ Re(z₁ z₂ + z₁ z̄₂): frequencies add and subtract, as in amplitude modulation.
+    """
+
+    first: AbstractKernel
+    second: AbstractKernel
+
+    def local(self, X: Array) -> Local:
+        return self.first.local(X), self.second.local(X)
+
+    def pair(self, p: Local, q: Local) -> Characteristic:
+        one = self.first.pair(p[0], q[0])
+        two = self.second.pair(p[1], q[1])
+        sigma = 0.5 * jnp.outer(one.amplitude, two.amplitude)
+        D = one.distance[:, None] + two.distance
+        U, V = one.phase[:, None], two.phase
+        both = [(sigma, sigma), (D, D), (U + V, U - V)]
+        return Characteristic(*(jnp.concatenate([plus.ravel(), minus.ravel()]) for plus, minus in both))
+
+
+class Scaled(AbstractKernel):
+    """s(x_i) k(x_i, x_j) s(x_j) with an amplitude s(x) ≥ 0; ``2.0 * k`` is a constant s = √2."""
+
+    kernel: AbstractKernel
+    amplitude: Parameter = eqx.field(converter=as_amplitude)
+
+    def local(self, X: Array) -> Local:
+        s = evaluate(self, X, amplitude=amplitudes)["amplitude"]
+        if s.shape[1] != 1:
+            raise ValueError(f"Scaled.amplitude must have one component, got {s.shape[1]}")
+        return self.kernel.local(X), s
+
+    def pair(self, p: Local, q: Local) -> Characteristic:
+        inner = self.kernel.pair(p[0], q[0])
+        return inner._replace(amplitude=inner.amplitude * p[1] * q[1])
+
+
+class Warped(AbstractKernel):
+    """k(f(x_i), f(x_j)): a kernel on warped inputs, f any callable ``[n, d] → [n, d']``.
+
+    ``Warped(SquaredExponential(ℓ), f)`` is the conditional kernel of a deep GP (Shen, Heinonen & Kaski 2020, Eq. 24);
+    with a neural network for f it is deep kernel learning (Wilson et al. 2016). Give an equinox network as
+    ``equinox.filter_vmap(network)``: its weights then are leaves of the kernel and can be trained.
+    """
+
+    kernel: AbstractKernel
+    warp: Function
+
+    def __check_init__(self) -> None:
+        if not callable(self.warp):
+            raise TypeError(f"Warped.warp must be a callable of inputs [n, d], got {type(self.warp).__name__}")
+
+    def local(self, X: Array) -> Local:
+        warped = jnp.asarray(self.warp(X))
+        if warped.ndim != 2 or warped.shape[0] != X.shape[0]:
+            raise ValueError(f"Warped.warp must give shape [n, d'] with n = {X.shape[0]}, got {list(warped.shape)}")
+        return self.kernel.local(inputs(warped, "Warped.warp"))
+
+    def pair(self, p: Local, q: Local) -> Characteristic:
+        return self.kernel.pair(p, q)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.number | np.ndarray | jax.Array) and np.ndim(value) == 0
+
+
+def _scaled(kernel: AbstractKernel, factor: float) -> Scaled:
+    if not traced(factor) and not factor >= 0:
+        raise ValueError(f"a kernel can be scaled by zero or a positive number, got {factor!r}")
+    return Scaled(kernel, jnp.sqrt(factor) if traced(factor) else np.sqrt(np.float64(factor)))
+
+
+@eqx.filter_jit
+def _cross(kernel: AbstractKernel, p: Local, q: Local) -> Array:
+    def row(one: Local) -> Array:
+        return jax.vmap(lambda other: kernel.pair(one, other).value)(q)
+
+    n, m = (jax.tree.leaves(side)[0].shape[0] for side in (p, q))
+    per_pair = sum(leaf[0].size for leaf in jax.tree.leaves(q))
+    rows = max(1, _BLOCK // (m * per_pair))
+    return jax.vmap(row)(p) if n <= rows else jax.lax.map(row, p, batch_size=rows)
+
+
+@eqx.filter_jit
+def _elementwise(kernel: AbstractKernel, p: Local, q: Local) -> Array:
+    return jax.vmap(lambda one, other: kernel.pair(one, other).value)(p, q)

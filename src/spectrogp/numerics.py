@@ -1,0 +1,61 @@
+"""Floating-point precision of what the library computes.
+
+JAX computes in float32 unless a process-wide switch is set. Gaussian processes need float64, and setting that switch on
+import would change the caller's own JAX programs. So public entry points switch precision for themselves only:
+
+- called from plain Python they compute in float64 and hand back NumPy arrays;
+- inside ``with precision("float32"):`` they compute in float32;
+- inside the caller's own ``jit``, ``grad`` or ``vmap`` they follow the caller's JAX configuration and hand back what
+  JAX is tracing.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Literal, ParamSpec, TypeVar
+
+import jax
+import numpy as np
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+_double = ContextVar("spectrogp_double", default=True)
+
+
+@contextmanager
+def precision(name: Literal["float32", "float64"]) -> Iterator[None]:
+    """Compute in the named precision inside the ``with`` block (the default is float64)."""
+    if name not in ("float32", "float64"):
+        raise ValueError(f"precision must be 'float32' or 'float64', got {name!r}")
+    token = _double.set(name == "float64")
+    try:
+        yield
+    finally:
+        _double.reset(token)
+
+
+def traced(*trees: Any) -> bool:
+    """Whether any array in the given pytrees is being traced by a JAX transformation."""
+    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(trees))
+
+
+def entry_point(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """Make ``function`` a public entry point: the library's precision inside, NumPy arrays outside.
+
+    The wrapped function keeps the type it declares; from plain Python the arrays in its result are NumPy arrays.
+    """
+
+    @functools.wraps(function)
+    def run(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        if traced(args, kwargs):
+            return function(*args, **kwargs)
+        with jax.enable_x64(_double.get()):
+            result = function(*args, **kwargs)
+        # A callable parameter may close over a traced value that no argument shows: leave such results to JAX.
+        return result if traced(result) else jax.tree.map(np.asarray, result)
+
+    return run
