@@ -183,7 +183,7 @@ def positive_definite(values: Array, name: str) -> Array:
     return values
 
 
-def require(accepted: ArrayLike, values: Array, name: str, expected: str) -> None:
+def require(accepted: ArrayLike, values: Array | np.ndarray, name: str, expected: str) -> None:
     """Raise unless every value is accepted; names the argument, the first bad value and its place.
 
     Traced values are unknown and pass: inside ``jit`` the caller answers for them.

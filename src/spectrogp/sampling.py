@@ -11,6 +11,7 @@ from jax import Array
 
 from .functions import inputs
 from .kernels import AbstractKernel, Chirplet, ConvolutionalSpectral
+from .kernels.chirplet import ChirpletLocal
 from .linalg import symmetric_root
 from .numerics import entry_point
 
@@ -56,7 +57,7 @@ def _basis_on_grid(kernel: ConvolutionalSpectral | Chirplet, X: Array) -> tuple[
         raise TypeError(f"only ConvolutionalSpectral and Chirplet have basis functions, got {type(kernel).__name__}")
     p = kernel.local(X)
     reach = _REACH * p.lengthscale
-    chirp = p.chirp if isinstance(kernel, Chirplet) else 0.0
+    chirp = p.chirp if isinstance(p, ChirpletLocal) else 0.0
     # K_x oscillates at up to |ω| + |c| reach and its Gaussian adds another 6/ℓ; products of two need twice that rate.
     fastest = jnp.abs(p.frequency) + jnp.abs(chirp) * reach + _REACH / p.lengthscale
     spacing = np.asarray(jnp.pi / jnp.max(fastest, axis=(0, 1)))

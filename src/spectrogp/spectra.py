@@ -192,18 +192,15 @@ def _wigner(kernel: AbstractKernel, X: Array, directions: Array, s: Array) -> Ar
     previous = None
     while np.prod(counts) <= _WIGNER_POINTS:
         rows = max(1, _WIGNER_POINTS // (4 * int(np.prod(counts))))
-        parts = [
-            _lag_sum(kernel, X[i : i + rows], directions, s, reach[i : i + rows], counts)
-            for i in range(0, len(X), rows)
-        ]
-        current = np.concatenate(parts)
+        blocks = [slice(i, i + rows) for i in range(0, len(X), rows)]
+        current = np.concatenate([_lag_sum(kernel, X[b], directions, s, reach[b], counts) for b in blocks])
         if previous is not None and np.max(np.abs(current - previous)) <= _WIGNER_TOLERANCE * np.max(np.abs(current)):
             return jnp.asarray(current)
         # A step of 1.7, not 2: frequencies that alias onto s at one spacing then do not at the next.
         previous, counts = current, np.ceil(1.7 * counts).astype(int)
     raise ValueError(
-        f"the Wigner integral is not stable with {_WIGNER_POINTS} lags: the covariance reaches too far or oscillates too "
-        "fast for numerical integration; use spectrogram, or axis=… for a marginal"
+        f"the Wigner integral is not stable with {_WIGNER_POINTS} lags: the covariance reaches too far or "
+        "oscillates too fast for numerical integration; use spectrogram, or axis=… for a marginal"
     )
 
 

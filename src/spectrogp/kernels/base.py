@@ -11,6 +11,7 @@ scaling and warps of the input, so these live here too.
 
 from __future__ import annotations
 
+import itertools
 from abc import abstractmethod
 from typing import Any, NamedTuple, Self
 
@@ -111,9 +112,8 @@ class Sum(AbstractKernel):
     parts: tuple[AbstractKernel, ...]
 
     def __init__(self, *kernels: AbstractKernel) -> None:
-        self.parts = tuple(
-            part for kernel in kernels for part in (kernel.parts if isinstance(kernel, Sum) else [kernel])
-        )
+        nested = [kernel.parts if isinstance(kernel, Sum) else (kernel,) for kernel in kernels]
+        self.parts = tuple(itertools.chain.from_iterable(nested))
 
     def local(self, X: Array) -> Local:
         return tuple(kernel.local(X) for kernel in self.parts)

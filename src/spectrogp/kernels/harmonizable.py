@@ -16,7 +16,7 @@ from .base import AbstractKernel, Characteristic
 
 
 class GeneralizedLocal(NamedTuple):
-    """Inputs ``[n, d]``, lengthscales ``[n, a, d]``, the angles ⟨ω₁, x⟩, ⟨ω₂, x⟩ ``[n, a, 2]``, amplitudes ``[n, a]``."""
+    """Inputs ``[n, d]``, lengthscales ``[n, a, d]``, angles ⟨ω₁, x⟩, ⟨ω₂, x⟩ ``[n, a, 2]``, amplitudes ``[n, a]``."""
 
     x: Array
     lengthscale: Array
@@ -188,8 +188,8 @@ def _matern_distance(v: Array, smoothness: float) -> Array:
     return 2.0 * s - 2.0 * (jnp.log1p(s) if smoothness == 1.5 else jnp.log1p(s + s**2 / 3.0))
 
 
-@_matern_distance.def_jvp
-def _matern_distance_jvp(primals: tuple, tangents: tuple) -> tuple[Array, Array]:
+@_matern_distance.def_jvp  # type: ignore[untyped-decorator]
+def _matern_distance_jvp(primals: tuple[Array, float], tangents: tuple[Array, None]) -> tuple[Array, Array]:
     v, smoothness = primals
     # The slope is a smooth function of s = √v; at v = 0 the root's own slope multiplies ∇v = 0 and counts as zero.
     s = jnp.where(v > 0, jnp.sqrt(jnp.where(v > 0, v, 1.0)), 0.0)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import equinox as eqx
-import jax.numpy as jnp
 from jax import Array
 
 from .. import functions as fn
