@@ -20,7 +20,7 @@ lint: $(VENV)/installed-dev  ## check style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(VENV)/installed  ## time the kernels and spectrograms
+bench: $(VENV)/installed-bench  ## time the kernels and spectrograms
 	$(BIN)/python -m benchmarks --out $(OUT)/bench
 
 clean:  ## remove the virtual environment and everything made

@@ -26,12 +26,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jax.typing import ArrayLike
+from numpy.typing import ArrayLike
 
 from .numerics import traced
 
 Function: TypeAlias = Callable[[Array], Array]
-Parameter: TypeAlias = ArrayLike | Function
+Parameter: TypeAlias = ArrayLike | Array | Function
 Kind: TypeAlias = Callable[[Parameter, Array, str], Array]
 
 
@@ -183,7 +183,7 @@ def positive_definite(values: Array, name: str) -> Array:
     return values
 
 
-def require(accepted: ArrayLike, values: Array | np.ndarray, name: str, expected: str) -> None:
+def require(accepted: Array | np.ndarray, values: Array | np.ndarray, name: str, expected: str) -> None:
     """Raise unless every value is accepted; names the argument, the first bad value and its place.
 
     Traced values are unknown and pass: inside ``jit`` the caller answers for them.

@@ -44,15 +44,16 @@ def sample_by_convolution(kernel: ConvolutionalSpectral | Chirplet, X: Any, *, k
 
 
 @entry_point
-def basis_on_grid(kernel: ConvolutionalSpectral | Chirplet, X: Any) -> tuple[Array, Array]:
-    """Grid ``[g, d]`` and basis functions ``[n, a, g]`` times the root of the grid's cell.
+def basis_on_grid(kernel: ConvolutionalSpectral | Chirplet, X: Any, *, refine: int = 1) -> tuple[Array, Array]:
+    """Grid ``[g, d]`` and basis functions K ``[n, a, g]``, times the root of the grid's cell.
 
-    So Re K Kᴴ, summed over components and grid, is the covariance matrix, and K times unit noise is a draw.
+    So Re K Kᴴ, summed over components and grid, is the covariance matrix, and Re K times complex white noise is a draw.
+    The grid is as fine as that needs; ``refine`` divides its spacing further, for pictures.
     """
-    return _basis_on_grid(kernel, inputs(X))
+    return _basis_on_grid(kernel, inputs(X), refine)
 
 
-def _basis_on_grid(kernel: ConvolutionalSpectral | Chirplet, X: Array) -> tuple[Array, Array]:
+def _basis_on_grid(kernel: ConvolutionalSpectral | Chirplet, X: Array, refine: int = 1) -> tuple[Array, Array]:
     if not isinstance(kernel, ConvolutionalSpectral | Chirplet):
         raise TypeError(f"only ConvolutionalSpectral and Chirplet have basis functions, got {type(kernel).__name__}")
     p = kernel.local(X)
@@ -60,7 +61,7 @@ def _basis_on_grid(kernel: ConvolutionalSpectral | Chirplet, X: Array) -> tuple[
     chirp = p.chirp if isinstance(p, ChirpletLocal) else 0.0
     # K_x oscillates at up to |ω| + |c| reach and its Gaussian adds another 6/ℓ; products of two need twice that rate.
     fastest = jnp.abs(p.frequency) + jnp.abs(chirp) * reach + _REACH / p.lengthscale
-    spacing = np.asarray(jnp.pi / jnp.max(fastest, axis=(0, 1)))
+    spacing = np.asarray(jnp.pi / jnp.max(fastest, axis=(0, 1))) / refine
     lower = np.asarray(jnp.min(X[:, None] - reach, axis=(0, 1)))
     upper = np.asarray(jnp.max(X[:, None] + reach, axis=(0, 1)))
     counts = np.ceil((upper - lower) / spacing).astype(int) + 1

@@ -16,15 +16,7 @@ from jax import Array
 
 from .. import functions as fn
 from .base import AbstractKernel, Characteristic
-
-
-class NonstationaryLocal(NamedTuple):
-    """Inputs ``[n, d]``, lengthscales and frequencies ``[n, a, d]``, amplitudes ``[n, a]``."""
-
-    x: Array
-    lengthscale: Array
-    frequency: Array
-    amplitude: Array
+from .stationary import QuadraticLocal, SpectralLocal
 
 
 class NonstationaryQuadratic(AbstractKernel):
@@ -36,11 +28,10 @@ class NonstationaryQuadratic(AbstractKernel):
     lengthscale: fn.Parameter = eqx.field(converter=fn.as_lengthscale)
     amplitude: fn.Parameter = eqx.field(default=1.0, converter=fn.as_amplitude)
 
-    def local(self, X: Array) -> NonstationaryLocal:
-        values = fn.evaluate(self, X, lengthscale=fn.lengthscale, amplitude=fn.amplitude)
-        return NonstationaryLocal(x=X, frequency=jnp.zeros_like(values["lengthscale"]), **values)
+    def local(self, X: Array) -> QuadraticLocal:
+        return QuadraticLocal(x=X, **fn.evaluate(self, X, lengthscale=fn.lengthscale, amplitude=fn.amplitude))
 
-    def pair(self, p: NonstationaryLocal, q: NonstationaryLocal) -> Characteristic:
+    def pair(self, p: QuadraticLocal, q: QuadraticLocal) -> Characteristic:
         rho, Q = overlap(p.x, p.lengthscale, q.x, q.lengthscale)
         return Characteristic(p.amplitude * q.amplitude * rho, Q, jnp.zeros_like(Q))
 
@@ -56,11 +47,11 @@ class GeneralizedSpectralMixture(AbstractKernel):
     frequency: fn.Parameter = eqx.field(converter=fn.as_frequency)
     amplitude: fn.Parameter = eqx.field(default=1.0, converter=fn.as_amplitude)
 
-    def local(self, X: Array) -> NonstationaryLocal:
+    def local(self, X: Array) -> SpectralLocal:
         values = fn.evaluate(self, X, lengthscale=fn.lengthscale, frequency=fn.frequency, amplitude=fn.amplitude)
-        return NonstationaryLocal(x=X, **values)
+        return SpectralLocal(x=X, **values)
 
-    def pair(self, p: NonstationaryLocal, q: NonstationaryLocal) -> Characteristic:
+    def pair(self, p: SpectralLocal, q: SpectralLocal) -> Characteristic:
         rho, Q = overlap(p.x, p.lengthscale, q.x, q.lengthscale)
         U = jnp.sum(p.frequency * p.x - q.frequency * q.x, axis=-1)
         return Characteristic(p.amplitude * q.amplitude * rho, Q, U)
@@ -85,22 +76,22 @@ class ConvolutionalSpectral(AbstractKernel):
     def __check_init__(self) -> None:
         _frequency_or_mean(self)
 
-    def local(self, X: Array) -> NonstationaryLocal:
+    def local(self, X: Array) -> SpectralLocal:
         if self.mean is None:
             values = fn.evaluate(self, X, lengthscale=fn.lengthscale, frequency=fn.frequency, amplitude=fn.amplitude)
         else:
             values = fn.evaluate(self, X, lengthscale=fn.lengthscale, mean=fn.frequency, amplitude=fn.amplitude)
             values["frequency"] = values.pop("mean") / values["lengthscale"] ** 2
-        return NonstationaryLocal(x=X, **values)
+        return SpectralLocal(x=X, **values)
 
-    def pair(self, p: NonstationaryLocal, q: NonstationaryLocal) -> Characteristic:
+    def pair(self, p: SpectralLocal, q: SpectralLocal) -> Characteristic:
         rho, Q = overlap(p.x, p.lengthscale, q.x, q.lengthscale)
         a, b = p.lengthscale**2, q.lengthscale**2
         U = jnp.sum((a * p.frequency + b * q.frequency) / (a + b) * (p.x - q.x), axis=-1)
         S = jnp.sum((p.frequency - q.frequency) ** 2 * (a / (a + b)) * b, axis=-1)
         return Characteristic(p.amplitude * q.amplitude * rho, Q + S, U)
 
-    def basis(self, p: NonstationaryLocal, u: Array) -> Array:
+    def basis(self, p: SpectralLocal, u: Array) -> Array:
         """K_x(u) of one input at one point u: complex ``[a]``, of unit norm times the amplitude.
 
         K_x(u) = σ Π (π ℓ²)^(−1/4) exp(−½((u − x)/ℓ)² + iω(u − x)); Eq. 3 of the paper, normalised.

@@ -12,8 +12,16 @@ from .. import functions as fn
 from .base import AbstractKernel, Characteristic
 
 
-class StationaryLocal(NamedTuple):
-    """Inputs ``[n, d]``, amplitudes ``[n, a]`` and the constants ``[n, a, d]`` that every input shares."""
+class QuadraticLocal(NamedTuple):
+    """Inputs ``[n, d]``, lengthscales ``[n, a, d]`` and amplitudes ``[n, a]``: a kernel without frequencies."""
+
+    x: Array
+    lengthscale: Array
+    amplitude: Array
+
+
+class SpectralLocal(NamedTuple):
+    """Inputs ``[n, d]``, lengthscales and frequencies ``[n, a, d]``, amplitudes ``[n, a]``."""
 
     x: Array
     lengthscale: Array
@@ -30,12 +38,12 @@ class SquaredExponential(AbstractKernel):
     lengthscale: fn.Parameter = eqx.field(converter=fn.as_constant_lengthscale)
     amplitude: fn.Parameter = eqx.field(default=1.0, converter=fn.as_amplitude)
 
-    def local(self, X: Array) -> StationaryLocal:
-        values = fn.evaluate(self, X, lengthscale=fn.lengthscale, amplitude=fn.amplitude)
-        return StationaryLocal(x=X, frequency=jnp.zeros_like(values["lengthscale"]), **values)
+    def local(self, X: Array) -> QuadraticLocal:
+        return QuadraticLocal(x=X, **fn.evaluate(self, X, lengthscale=fn.lengthscale, amplitude=fn.amplitude))
 
-    def pair(self, p: StationaryLocal, q: StationaryLocal) -> Characteristic:
-        return _stationary(p, q)
+    def pair(self, p: QuadraticLocal, q: QuadraticLocal) -> Characteristic:
+        D = jnp.sum(((p.x - q.x) / p.lengthscale) ** 2, axis=-1)
+        return Characteristic(p.amplitude * q.amplitude, D, jnp.zeros_like(D))
 
 
 class SpectralMixture(AbstractKernel):
@@ -49,16 +57,11 @@ class SpectralMixture(AbstractKernel):
     frequency: fn.Parameter = eqx.field(converter=fn.as_constant_frequency)
     amplitude: fn.Parameter = eqx.field(default=1.0, converter=fn.as_amplitude)
 
-    def local(self, X: Array) -> StationaryLocal:
+    def local(self, X: Array) -> SpectralLocal:
         values = fn.evaluate(self, X, lengthscale=fn.lengthscale, frequency=fn.frequency, amplitude=fn.amplitude)
-        return StationaryLocal(x=X, **values)
+        return SpectralLocal(x=X, **values)
 
-    def pair(self, p: StationaryLocal, q: StationaryLocal) -> Characteristic:
-        return _stationary(p, q)
-
-
-def _stationary(p: StationaryLocal, q: StationaryLocal) -> Characteristic:
-    tau = p.x - q.x
-    D = jnp.sum((tau / p.lengthscale) ** 2, axis=-1)
-    U = jnp.sum(p.frequency * tau, axis=-1)
-    return Characteristic(p.amplitude * q.amplitude, D, U)
+    def pair(self, p: SpectralLocal, q: SpectralLocal) -> Characteristic:
+        tau = p.x - q.x
+        D = jnp.sum((tau / p.lengthscale) ** 2, axis=-1)
+        return Characteristic(p.amplitude * q.amplitude, D, jnp.sum(p.frequency * tau, axis=-1))

@@ -1,0 +1,1 @@
+"""Speed of the library against peers, as ratios within one run: ``make bench``."""
