@@ -29,6 +29,7 @@ from jax import Array
 from numpy.typing import ArrayLike
 
 from .numerics import traced
+from .parameters import AbstractParameter
 
 Function: TypeAlias = Callable[[Array], Array]
 Parameter: TypeAlias = ArrayLike | Array | Function
@@ -36,8 +37,8 @@ Kind: TypeAlias = Callable[[Parameter, Array, str], Array]
 
 
 def parameter(value: Any, name: str, *, finite: bool = True) -> Any:
-    """What a kernel stores: a callable or a JAX array as it is, anything else as a float64 NumPy array."""
-    if callable(value) or isinstance(value, jax.Array):
+    """What a kernel stores: a callable, parameter or JAX array as it is, anything else as a float64 NumPy array."""
+    if callable(value) or isinstance(value, jax.Array | AbstractParameter):
         return value
     try:
         array = np.asarray(value, dtype=np.float64)
@@ -53,8 +54,14 @@ def parameter(value: Any, name: str, *, finite: bool = True) -> Any:
 # Converters of kernel fields: what is known to be wrong is refused when the kernel is made, not when it is used.
 
 
+def _checked(value: Any, name: str, check: Callable[[Any, str], Any]) -> Any:
+    stored = parameter(value, name)
+    # Functions and trainable parameters have values only later: they are checked where they are evaluated.
+    return stored if callable(stored) or isinstance(stored, AbstractParameter) else check(stored, name)
+
+
 def as_lengthscale(value: Any) -> Any:
-    return value if callable(value) else positive(parameter(value, "lengthscale"), "lengthscale")
+    return _checked(value, "lengthscale", positive)
 
 
 def as_frequency(value: Any) -> Any:
@@ -62,7 +69,11 @@ def as_frequency(value: Any) -> Any:
 
 
 def as_amplitude(value: Any) -> Any:
-    return value if callable(value) else nonnegative(parameter(value, "amplitude"), "amplitude")
+    return _checked(value, "amplitude", nonnegative)
+
+
+def as_noise(value: Any) -> Any:
+    return _checked(value, "noise", nonnegative)
 
 
 def as_mean(value: Any) -> Any:

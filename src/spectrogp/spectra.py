@@ -8,7 +8,7 @@ and the spectrogram is its local approximation, read off the lag function t ↦ 
 
     ξ = ∂U/∂t    Λ = ½ ∂²D/∂t∂tᵀ    Ŵ(x, s) = Σ_a σ cos U · ½[N(s | ξ/2π, Λ/4π²) + N(s | −ξ/2π, Λ/4π²)]
 
-Shen, Heinonen & Kaski (2020), Eqs. 15–20. Differs from the paper: Λ carries the factor ½ of a second-order expansion,
+Shen, Heinonen & Kaski (2020), Eqs. 16–21. Differs from the paper: Λ carries the factor ½ of a second-order expansion,
 and the covariance is Λ/(4π²), not Λ/(2π²); only so are stationary kernels exact and the paper's own Table 1 true.
 Both transforms are two-sided densities: their integral over all s is k(x, x).
 """

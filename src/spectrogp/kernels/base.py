@@ -1,6 +1,6 @@
 """A kernel is two methods, ``local`` and ``pair``; everything else follows from them here, once.
 
-Every kernel of the library has the form (Shen, Heinonen & Kaski 2020, Eq. 16; ``docs/equations.md``)
+Every kernel of the library has the form (Shen, Heinonen & Kaski 2020, Eq. 17; ``docs/equations.md``)
 
     k(x_i, x_j) = Σ_a σ_ij exp(−D_ij / 2) cos U_ij
 
@@ -165,7 +165,7 @@ class Scaled(AbstractKernel):
 class Warped(AbstractKernel):
     """k(f(x_i), f(x_j)): a kernel on warped inputs, f any callable ``[n, d] → [n, d']``.
 
-    ``Warped(SquaredExponential(ℓ), f)`` is the conditional kernel of a deep GP (Shen, Heinonen & Kaski 2020, Eq. 24);
+    ``Warped(SquaredExponential(ℓ), f)`` is the conditional kernel of a deep GP (Shen, Heinonen & Kaski 2020, Eq. 26);
     with a neural network for f it is deep kernel learning (Wilson et al. 2016). Give an equinox network as
     ``equinox.filter_vmap(network)``: its weights then are leaves of the kernel and can be trained.
     """

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from .. import functions as fn
+from . import pairwise
 from .base import AbstractKernel, Characteristic
 from .nonstationary import window
 
@@ -70,6 +71,9 @@ class Chirplet(AbstractKernel):
             -2.0 * jnp.sum(exponent.real, axis=-1),
             jnp.sum(phase, axis=-1),
         )
+
+    def cross(self, p: ChirpletLocal, q: ChirpletLocal) -> Array:
+        return pairwise.chirplet_cross(pairwise.Window(**p._asdict()), pairwise.Window(**q._asdict()))
 
     def basis(self, p: ChirpletLocal, u: Array) -> Array:
         """K_x(u) of one input at one point u: complex ``[a]``, of unit norm times the amplitude."""

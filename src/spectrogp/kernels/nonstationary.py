@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from .. import functions as fn
+from . import pairwise
 from .base import AbstractKernel, Characteristic
 from .stationary import QuadraticLocal, SpectralLocal
 
@@ -34,6 +35,9 @@ class NonstationaryQuadratic(AbstractKernel):
     def pair(self, p: QuadraticLocal, q: QuadraticLocal) -> Characteristic:
         rho, Q = overlap(p.x, p.lengthscale, q.x, q.lengthscale)
         return Characteristic(p.amplitude * q.amplitude * rho, Q, jnp.zeros_like(Q))
+
+    def cross(self, p: QuadraticLocal, q: QuadraticLocal) -> Array:
+        return pairwise.windowed_cross(pairwise.Window(**p._asdict()), pairwise.Window(**q._asdict()))
 
 
 class GeneralizedSpectralMixture(AbstractKernel):
@@ -55,6 +59,13 @@ class GeneralizedSpectralMixture(AbstractKernel):
         rho, Q = overlap(p.x, p.lengthscale, q.x, q.lengthscale)
         U = jnp.sum(p.frequency * p.x - q.frequency * q.x, axis=-1)
         return Characteristic(p.amplitude * q.amplitude * rho, Q, U)
+
+    def cross(self, p: SpectralLocal, q: SpectralLocal) -> Array:
+        def window(local: SpectralLocal) -> pairwise.Window:
+            angle = jnp.sum(local.frequency * local.x[:, None], axis=-1)
+            return pairwise.Window(local.x, local.lengthscale, local.amplitude, angle=angle)
+
+        return pairwise.windowed_cross(window(p), window(q))
 
 
 class ConvolutionalSpectral(AbstractKernel):
@@ -90,6 +101,9 @@ class ConvolutionalSpectral(AbstractKernel):
         U = jnp.sum((a * p.frequency + b * q.frequency) / (a + b) * (p.x - q.x), axis=-1)
         S = jnp.sum((p.frequency - q.frequency) ** 2 * (a / (a + b)) * b, axis=-1)
         return Characteristic(p.amplitude * q.amplitude * rho, Q + S, U)
+
+    def cross(self, p: SpectralLocal, q: SpectralLocal) -> Array:
+        return pairwise.windowed_cross(pairwise.Window(**p._asdict()), pairwise.Window(**q._asdict()))
 
     def basis(self, p: SpectralLocal, u: Array) -> Array:
         """K_x(u) of one input at one point u: complex ``[a]``, of unit norm times the amplitude.

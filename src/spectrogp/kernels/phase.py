@@ -8,6 +8,7 @@ import equinox as eqx
 from jax import Array
 
 from .. import functions as fn
+from . import pairwise
 from .base import AbstractKernel, Characteristic
 from .nonstationary import overlap
 
@@ -44,3 +45,7 @@ class Phase(AbstractKernel):
     def pair(self, p: PhaseLocal, q: PhaseLocal) -> Characteristic:
         rho, Q = overlap(p.x, p.lengthscale, q.x, q.lengthscale)
         return Characteristic(p.amplitude * q.amplitude * rho, Q, p.phase - q.phase)
+
+    def cross(self, p: PhaseLocal, q: PhaseLocal) -> Array:
+        left, right = (pairwise.Window(s.x, s.lengthscale, s.amplitude, angle=s.phase) for s in (p, q))
+        return pairwise.windowed_cross(left, right)

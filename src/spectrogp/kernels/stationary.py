@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from .. import functions as fn
+from . import pairwise
 from .base import AbstractKernel, Characteristic
 
 
@@ -45,6 +46,9 @@ class SquaredExponential(AbstractKernel):
         D = jnp.sum(((p.x - q.x) / p.lengthscale) ** 2, axis=-1)
         return Characteristic(p.amplitude * q.amplitude, D, jnp.zeros_like(D))
 
+    def cross(self, p: QuadraticLocal, q: QuadraticLocal) -> Array:
+        return pairwise.stationary_cross(pairwise.Window(**p._asdict()), pairwise.Window(**q._asdict()))
+
 
 class SpectralMixture(AbstractKernel):
     """Spectral mixture: Σ_a σ(x_i) σ(x_j) exp(−‖τ/ℓ‖²/2) cos⟨ω, τ⟩.
@@ -65,3 +69,6 @@ class SpectralMixture(AbstractKernel):
         tau = p.x - q.x
         D = jnp.sum((tau / p.lengthscale) ** 2, axis=-1)
         return Characteristic(p.amplitude * q.amplitude, D, jnp.sum(p.frequency * tau, axis=-1))
+
+    def cross(self, p: SpectralLocal, q: SpectralLocal) -> Array:
+        return pairwise.stationary_cross(pairwise.Window(**p._asdict()), pairwise.Window(**q._asdict()))

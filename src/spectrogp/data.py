@@ -1,0 +1,68 @@
+"""Data as models see them: inputs, outputs and known error bars, with their number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+
+class Data(eqx.Module):
+    """Inputs ``X [n, d]``, outputs ``y [n]``, known standard deviations ``error [n]``, and the size N of the whole.
+
+    A minibatch has n < N rows; sums over its rows stand for sums over all after multiplication by ``scale`` = N/n.
+    """
+
+    X: Array
+    y: Array
+    error: Array
+    size: int = eqx.field(static=True)
+
+    def __init__(self, X: Any, y: Any, error: Any = None, size: int | None = None) -> None:
+        self.X = X
+        self.y = y
+        self.error = np.zeros_like(y) if error is None else error
+        self.size = X.shape[0] if size is None else size
+
+    @classmethod
+    def checked(cls, X: Any, y: Any, error: Any = None) -> Data:
+        """Data from the outside: float64, the right shapes, finite, or an error that names the argument."""
+        X, y = _numbers(X, "X"), _numbers(y, "y")
+        if X.ndim != 2 or 0 in X.shape:
+            raise ValueError(f"X must have shape [n, d] with at least one row and column, got {list(X.shape)}")
+        if y.shape != X.shape[:1]:
+            raise ValueError(f"y must have shape [n] with n = {X.shape[0]} as X has, got {list(y.shape)}")
+        if error is not None:
+            error = np.broadcast_to(_numbers(error, "error"), y.shape)
+            if np.any(error < 0):
+                raise ValueError(f"error must be zero or positive, got {np.min(error):g}")
+        return cls(X, y, error)
+
+    @property
+    def scale(self) -> float:
+        """N/n: what a sum over the rows must be multiplied by to stand for all data."""
+        return self.size / self.X.shape[0]
+
+    def rows(self, index: Array) -> Data:
+        """Some of the rows, as a minibatch of the same whole."""
+        X, y, error = (jnp.asarray(part)[index] for part in (self.X, self.y, self.error))
+        return Data(X, y, error, self.size)
+
+    def minibatch(self, key: Array, rows: int) -> Data:
+        """Rows drawn at random without replacement."""
+        return self.rows(jax.random.choice(key, self.size, (rows,), replace=False))
+
+
+def _numbers(value: Any, name: str) -> np.ndarray:
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name} must be an array of numbers: {error}") from error
+    if not np.all(np.isfinite(array)):
+        place = np.argwhere(~np.isfinite(array))[0].tolist()
+        raise ValueError(f"{name} must be finite, got {array[tuple(place)]} at index {place}")
+    return array

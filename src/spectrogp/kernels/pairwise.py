@@ -1,0 +1,460 @@
+"""The fast path behind ``cross``: covariance matrices and their gradients in real arithmetic, by hand.
+
+``pair`` defines a kernel; ``cross`` over all pairs is where the time goes, and most of it in the gradient. Here every
+kernel with Gaussian windows is one sum over components,
+
+    K_ij = Σ_a h_i h_j C_ij        C + iS = exp(−E/2 + iU) / N
+
+with a per-input factor h and pairwise E, U, N from per-input vectors over the input dimensions (a *form*, below). With
+G the gradient in K, the gradient in any vector θ_i is a row sum, that in θ_j a column sum, of a matrix linear in G C
+and G S: Σ_j h_i h_j (G C · X + G S · Y) with ∂(−E/2 + iU − log N)/∂θ = X − iY. Nothing is stored between the passes.
+
+What makes it fast on a CPU, where XLA compiles elementwise operations to loops:
+
+- sine and cosine by polynomials (``sincos``): XLA calls a scalar function for each, ten times slower;
+- inputs along the last axis, so that loops are vectors; components and dimensions are unrolled in the one loop that
+  computes K, and nothing but K is written;
+- the gradient goes by tiles that stay in cache, and its sums are products with h, which XLA hands to a fast library;
+- XLA computes a value again in every loop that uses it, and fuses slices into loops, which then are not vectorised,
+  unless the value ends in an operation it deems expensive, like a division: hence ``_stored``.
+
+Reverse mode only: ``jax.jvp`` and ``jax.jacfwd`` of a fast ``cross`` raise a TypeError; ``AbstractKernel.cross(kernel,
+p, q)``, the generic path, has every derivative. Derivatives *of* gradients (``jax.hessian``, ``jax.jvp`` of a gradient,
+a gradient of a gradient) work: the rules here are plain JAX.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+
+Vectors: TypeAlias = tuple[Array, ...]  # per input dimension and component
+Scalar: TypeAlias = Array | float
+
+# A tile of the gradient has at most so many columns, and so many entries over all components: about 256 KB in float64,
+# so that a few of them fit the cache of a core. Times change little within a factor of two, except that tiles of 128
+# columns take a third longer: rows a power of two apart compete for the same cache lines.
+_COLUMNS, _TILE = 120, 2**15
+
+
+class Window(NamedTuple):
+    """Local parameters in the layout of kernels: a last axis d or a, inputs n first."""
+
+    x: Array  # [n, d]
+    lengthscale: Array  # [n, a, d]
+    amplitude: Array  # [n, a]
+    frequency: Array | None = None  # [n, a, d]
+    chirp: Array | None = None  # [n, a, d]
+    angle: Array | None = None  # [n, a]: adds φ_i − φ_j to U
+
+
+class _Side(NamedTuple):
+    """One side of a covariance matrix, inputs last; what a form calls vectors is the second axis, x first."""
+
+    vectors: Array  # [d, f, a, n]
+    factor: Array  # h, [a, n]
+    angle: Array | None  # [a, n]
+
+
+class _Polar(NamedTuple):
+    """exp(−E/2 + iU) (turn[0] − i turn[1]) / N of all pairs; a missing U is 0, a missing turn and N are 1."""
+
+    E: Array
+    U: Array | None = None
+    N: Array | None = None
+    turn: tuple[Array, Array] | None = None
+
+
+class _Form(NamedTuple):
+    """A kernel family: ``polar`` of all pairs, and ``slopes``, the matrices of the gradient along one dimension.
+
+    ``slopes`` takes G C and G S and gives two tuples, one entry per vector: the matrices whose row sums are the
+    gradient on the left side and those whose column sums are the gradient on the right. The first belongs to x, is
+    the same on both sides and enters with opposite signs: T = −∂K/∂τ.
+    """
+
+    polar: Callable[[Array, Array], _Polar]
+    slopes: Callable[[Array, Array, Array, Array], tuple[Vectors, Vectors]]
+
+
+@jax.jit
+def stationary_cross(p: Window, q: Window) -> Array:
+    """SE and SM: Σ_a σ_i σ_j exp(−‖τ/ℓ_i‖²/2) cos⟨ω_i, τ⟩ ``[n, m]``, without cosine when there is no frequency.
+
+    By differences τ, not by the matrix product ‖x‖² − 2⟨x, y⟩ + ‖y‖², which cancels for inputs that are close to each
+    other and far from their mean; the exponential dominates the time either way.
+    """
+    narrow = 1.0 / p.lengthscale
+    left = (p.x[:, None], narrow) if p.frequency is None else (p.x[:, None], narrow, p.frequency)
+    form = _Form(_stationary_polar, _stationary_slopes)
+    return _cross(form, _side(left, p.amplitude), _side((q.x[:, None],), q.amplitude))
+
+
+@jax.jit
+def windowed_cross(p: Window, q: Window) -> Array:
+    """NSQ, CSK, GSM and Phase: Σ_a σ_i σ_j ρ_ij exp(−(Q_ij + S_ij)/2) cos U_ij ``[n, m]``.
+
+    With ``frequency``: S and U = ⟨ω_ij, τ⟩ as in ``ConvolutionalSpectral``; with ``angle``: S = 0 and U = φ_i − φ_j;
+    with neither: S = U = 0.
+    """
+    unit = _unit(p.lengthscale)
+
+    def side(w: Window) -> _Side:
+        lengthscale = w.lengthscale / unit
+        h = w.amplitude * jnp.sqrt(_product(lengthscale))
+        vectors = (w.x[:, None] / unit, lengthscale**2)
+        return _side(vectors if w.frequency is None else (*vectors, w.frequency * unit), h, w.angle)
+
+    form = _Form(_convolutional_polar, _convolutional_slopes)
+    if p.frequency is None:
+        form = _Form(_quadratic_polar, _quadratic_slopes)
+    return _cross(form, side(p), side(q))
+
+
+@jax.jit
+def chirplet_cross(p: Window, q: Window) -> Array:
+    """Chirplet: the covariance matrix ``[n, m]`` of ``Chirplet``, with ``frequency`` and ``chirp``."""
+    unit = _unit(p.lengthscale)
+
+    def side(w: Window) -> _Side:
+        assert w.frequency is not None and w.chirp is not None  # noqa: S101, PT018
+        alpha = (w.lengthscale / unit) ** -2
+        h = w.amplitude * jnp.sqrt(jnp.sqrt(_product(alpha)))
+        return _side((w.x[:, None] / unit, alpha, w.frequency * unit, w.chirp * unit**2), h)
+
+    return _cross(_Form(_chirplet_polar, _chirplet_slopes), side(p), side(q))
+
+
+def sincos(u: Array) -> tuple[Array, Array]:
+    """Sine and cosine by polynomials that vectorise: absolute error below 3e-16 (float64) or 1e-7 (float32).
+
+    u = kπ/2 + t with |t| ≤ π/4, π/2 in three parts of which k times the first two is exact (fdlibm's for float64,
+    Cephes' for float32, as are the polynomials in t). Tested for |u| ≤ 1e4. Beyond 1e6 (float64) or 3e4 (float32)
+    k times the parts rounds, and errors grow like the rounding error of u itself; beyond the range of the integers
+    (1e15, 1e7) the values mean nothing, as those of any sine of a rounded argument.
+    """
+    parts, sine, cosine = _SINCOS[jnp.dtype(u.dtype).name]
+    k = jnp.round(u * (2.0 / math.pi))
+    t = u
+    for part in parts:
+        t = t - k * part
+    z = t * t
+    s = t + t * z * _horner(sine, z)
+    c = (1.0 - 0.5 * z) + z * z * _horner(cosine, z)
+    quadrant = k - 4.0 * jnp.floor(0.25 * k)
+    odd = (quadrant == 1.0) | (quadrant == 3.0)
+    s, c = jnp.where(odd, c, s), jnp.where(odd, s, c)
+    return jnp.where(quadrant >= 2.0, -s, s), jnp.where((quadrant == 1.0) | (quadrant == 2.0), -c, c)
+
+
+_SINCOS = {
+    "float64": (
+        (1.57079632673412561417, 6.07710050630396597660e-11, 2.02226624879595063154e-21),
+        (
+            *(-1.66666666666666324348e-1, 8.33333333332248946124e-3, -1.98412698298579493134e-4),
+            *(2.75573137070700676789e-6, -2.50507602534068634195e-8, 1.58969099521155010221e-10),
+        ),
+        (
+            *(4.16666666666666019037e-2, -1.38888888888741095749e-3, 2.48015872894767294178e-5),
+            *(-2.75573143513906633035e-7, 2.08757232129817482790e-9, -1.13596475577881948265e-11),
+        ),
+    ),
+    "float32": (
+        (1.5703125, 4.837512969970703e-4, 7.549789948768648e-8),
+        (-1.6666654611e-1, 8.3321608736e-3, -1.9515295891e-4),
+        (4.166664568298827e-2, -1.388731625493765e-3, 2.443315711809948e-5),
+    ),
+}
+
+
+def _horner(coefficients: tuple[float, ...], z: Array) -> Array:
+    value = jnp.full_like(z, coefficients[-1])
+    for coefficient in coefficients[-2::-1]:
+        value = value * z + coefficient
+    return value
+
+
+# --- the forms ---
+
+
+def _stationary_polar(p: Array, q: Array) -> _Polar:
+    """E = Σ (τ/ℓ_i)², U = ⟨ω_i, τ⟩."""
+    E: Scalar = 0.0
+    U: Scalar = 0.0
+    for (x, narrow, *frequency), (y,) in zip(p, q, strict=True):
+        E = E + ((x - y) * narrow) ** 2
+        U = U + (x - y) * frequency[0] if frequency else 0.0
+    return _Polar(jnp.asarray(E), jnp.asarray(U) if p.shape[1] == 3 else None)
+
+
+def _stationary_slopes(p: Array, q: Array, C: Array, S: Array) -> tuple[Vectors, Vectors]:
+    """With n = 1/ℓ: T = n² τ C + ω S, ∂/∂n = −n τ² C, ∂/∂ω = −τ S."""
+    x, narrow, *frequency = p
+    tau = x - q[0]
+    T = narrow**2 * tau * C
+    if not frequency:
+        return (T, -narrow * tau**2 * C), (T,)
+    T = T + frequency[0] * S
+    return (T, -narrow * tau**2 * C, -tau * S), (T,)
+
+
+def _quadratic_polar(p: Array, q: Array) -> _Polar:
+    """With a = ℓ_i², b = ℓ_j²: E = Q = Σ τ²/(a + b), N = Π sqrt((a + b)/2), h = σ Π sqrt ℓ."""
+    E: Scalar = 0.0
+    product: Scalar = 1.0
+    for (x, a), (y, b) in zip(p, q, strict=True):
+        E = E + (x - y) ** 2 / (a + b)
+        product = product * (a + b)
+    return _Polar(jnp.asarray(E), N=_root(product, len(p)))
+
+
+def _quadratic_slopes(p: Array, q: Array, C: Array, _: Array) -> tuple[Vectors, Vectors]:
+    """With r = 1/(a + b): T = r τ C and ∂/∂a = ∂/∂b = ½ r (r τ² − 1) C."""
+    (x, a), (y, b) = p, q
+    r = 1.0 / (a + b)
+    tau = x - y
+    both = (r * tau * C, 0.5 * r * (r * tau**2 - 1.0) * C)
+    return both, both
+
+
+def _convolutional_polar(p: Array, q: Array) -> _Polar:
+    """E = Q + S = Σ (τ² + ab δ²)/(a + b) with δ = ω_i − ω_j, U = Σ τ (aω_i + bω_j)/(a + b), N and h as above."""
+    E: Scalar = 0.0
+    U: Scalar = 0.0
+    product: Scalar = 1.0
+    for (x, a, v), (y, b, w) in zip(p, q, strict=True):
+        r = 1.0 / (a + b)
+        E = E + ((x - y) ** 2 + (v - w) ** 2 * (a * b)) * r
+        U = U + (x - y) * (a * v + b * w) * r
+        product = product * (a + b)
+    return _Polar(jnp.asarray(E), jnp.asarray(U), _root(product, len(p)))
+
+
+def _convolutional_slopes(p: Array, q: Array, C: Array, S: Array) -> tuple[Vectors, Vectors]:
+    """With r = 1/(a + b), δ = ω_i − ω_j:
+
+    T = r (τ C + (aω_i + bω_j) S)
+    ∂/∂a = ½ r [r ((τ² − b²δ²) C − 2 τbδ S) − C]     ∂/∂ω_i = −a r (bδ C + τ S)
+    ∂/∂b = ½ r [r ((τ² − a²δ²) C + 2 τaδ S) − C]     ∂/∂ω_j = b r (aδ C − τ S)
+
+    They hold differences of frequencies only, so they stay accurate when all frequencies are large.
+    """
+    (x, a, v), (y, b, w) = p, q
+    r = 1.0 / (a + b)
+    tau = x - y
+    ad, bd = a * (v - w), b * (v - w)
+    T = r * (tau * C + (a * v + b * w) * S)
+    left = 0.5 * r * (r * ((tau**2 - bd**2) * C - 2.0 * (tau * bd) * S) - C), -a * r * (bd * C + tau * S)
+    right = 0.5 * r * (r * ((tau**2 - ad**2) * C + 2.0 * (tau * ad) * S) - C), b * r * (ad * C - tau * S)
+    return (T, *left), (T, *right)
+
+
+def _chirplet_polar(p: Array, q: Array) -> _Polar:
+    """The complex form of ``Chirplet`` in real numbers.
+
+    With α = ℓ⁻², A = a_i + ā_j = s − ig, s = α_i + α_j, g = c_i − c_j, m = |A|², the dechirped differences
+    v_i = δ − c_i τ, v_j = δ − c_j τ, and e the exponent (−½(a_i ā_j τ² + δ²) − iτ(ā_j ω_i + a_i ω_j))/A:
+
+        E = −2 Re e = Σ (α_i v_j² + α_j v_i² + α_i α_j s τ²)/m
+        U = −Im e = Σ τ(ω_i + ω_j)/2 + (g v_i v_j − τ(α_i² v_j − α_j² v_i))/(2m)
+
+    sums of terms that do not cancel. A^(−½) is ((√m + s) + ig)/sqrt(2 m^(3/2) (√m + s)): its product over dimensions is
+    a turn by half the angles of A without an arctangent, and h = σ Π α^¼ completes the prefactor.
+    """
+    E: Scalar = 0.0
+    U: Scalar = 0.0
+    c: Scalar = 1.0
+    s: Scalar = 0.0
+    moduli: Scalar = 1.0
+    roots: Scalar = 1.0
+    for (x, alpha, v, chirp), (y, beta, w, other) in zip(p, q, strict=True):
+        tau, delta, total, g = x - y, v - w, alpha + beta, chirp - other
+        squared = total**2 + g**2
+        modulus = jnp.sqrt(squared)
+        r = 1.0 / squared
+        vi, vj = delta - chirp * tau, delta - other * tau
+        E = E + (alpha * vj**2 + beta * vi**2 + alpha * beta * total * tau**2) * r
+        U = U + 0.5 * (tau * (v + w) + (g * vi * vj - tau * (alpha**2 * vj - beta**2 * vi)) * r)
+        c, s = c * (modulus + total) - s * g, s * (modulus + total) + c * g
+        moduli, roots = moduli * modulus, roots * (modulus + total)
+    return _Polar(jnp.asarray(E), jnp.asarray(U), moduli * _root(roots, 0), (jnp.asarray(c), jnp.asarray(s)))
+
+
+def _chirplet_slopes(p: Array, q: Array, C: Array, S: Array) -> tuple[Vectors, Vectors]:
+    """Derivatives of ζ = e − ½ log A, whose exponential is C − iS, by the complex a = a_i and b = ā_j:
+
+        ε_i = (δ + iτb)/A      ∂ζ/∂ω_i = −ε_i      ∂ζ/∂a = ½(ε_i² − 1/A)      ∂ζ/∂τ = i(aε_i − ω_i)
+        ε_j = (δ − iτa)/A      ∂ζ/∂ω_j = ε_j       ∂ζ/∂b = ½(ε_j² − 1/A)
+
+    and for a real parameter ∂C/∂θ = Re((C − iS) ∂ζ/∂θ), with a = α_i − ic_i and b = α_j + ic_j.
+    """
+    (x, alpha, v, chirp), (y, beta, w, other) = p, q
+    tau, delta, total, g = x - y, v - w, alpha + beta, chirp - other
+    r = 1.0 / (total**2 + g**2)
+    real, imaginary = total * r, g * r  # of 1/A
+
+    def side(f: Array, k: Array) -> tuple[Array, Array, Array, Array]:
+        """ε = (f + ik)/A and ∂ζ/∂a = ½(ε² − 1/A)."""
+        er, ei = f * real - k * imaginary, f * imaginary + k * real
+        return er, ei, 0.5 * (er**2 - ei**2 - real), er * ei - 0.5 * imaginary
+
+    er, ei, ar, ai = side(delta - other * tau, tau * beta)
+    fr, fi, br, bi = side(delta - chirp * tau, -tau * alpha)
+    T = (alpha * ei - chirp * er) * C - (alpha * er + chirp * ei - v) * S
+    left = (ar * C + ai * S, -(er * C + ei * S), ai * C - ar * S)
+    right = (br * C + bi * S, fr * C + fi * S, br * S - bi * C)
+    return (T, *left), (T, *right)
+
+
+def _root(product: Scalar, halvings: int) -> Array:
+    """2^(−halvings/2) sqrt(product).
+
+    The factor stays outside the root: XLA turns a division by a bare root into 1/sqrt, which AVX2 does not vectorise.
+    """
+    return 2.0 ** (-0.5 * halvings) * jnp.sqrt(product)
+
+
+# --- matrices and gradients of any form ---
+
+
+def _matrix(form: _Form, p: _Side, q: _Side) -> Array:
+    rows, columns = _packed((p, q))
+    K: Scalar = 0.0
+    for a in range(p.factor.shape[0]):
+        left, right = (jax.tree.map(lambda leaf, a=a: leaf[..., a, :], side) for side in (rows, columns))
+        modulus, cosine, _, N = _waves(form, left, right, lambda value: value)
+        C = modulus if cosine is None else modulus * cosine
+        C = C if N is None else C / N
+        K = K + (left.factor[:, None] * right.factor) * C
+    return jnp.asarray(K)
+
+
+def _forward(form: _Form, p: _Side, q: _Side) -> tuple[Array, tuple[_Side, _Side]]:
+    return _matrix(form, p, q), (p, q)
+
+
+def _backward(form: _Form, sides: tuple[_Side, _Side], G: Array) -> tuple[_Side, _Side]:
+    """Row and column sums over tiles; a last tile that would overhang moves back, with G = 0 where it overlaps."""
+    p, q = sides
+    n, m = G.shape
+    rows, columns = _tile_shape(n, m, p.factor.shape[0])
+    down, along = -(-n // rows), -(-m // columns)
+
+    def tile(k: Array, gradients: tuple[_Side, _Side]) -> tuple[_Side, _Side]:
+        i, j = rows * (k // along), columns * (k % along)
+        top, start = jnp.minimum(i, n - rows), jnp.minimum(j, m - columns)
+        fresh = (top + jnp.arange(rows) >= i)[:, None] & (start + jnp.arange(columns) >= j)
+        part = jnp.where(fresh, lax.dynamic_slice(G, (top, start), (rows, columns)), 0.0)
+        left, right = _cut(p, top, rows), _cut(q, start, columns)
+        dp, dq = _tile_gradient(form, *_stored((left, right, part)))
+        return _added(gradients[0], dp, top), _added(gradients[1], dq, start)
+
+    zeros = jax.tree.map(jnp.zeros_like, sides)
+    return lax.fori_loop(0, down * along, tile, zeros)
+
+
+_cross = jax.custom_vjp(_matrix, nondiff_argnums=(0,))
+_cross.defvjp(_forward, _backward)
+
+
+def _tile_gradient(form: _Form, p: _Side, q: _Side, G: Array) -> tuple[_Side, _Side]:
+    modulus, cosine, sine, N = _waves(form, p, q, _stored)
+
+    def product(wave: Array | float) -> Array:
+        value = G * modulus * wave
+        return _stored(value) if N is None else value / N
+
+    C, S = product(1.0 if cosine is None else cosine), product(0.0 if sine is None else sine)
+
+    def along_rows(Z: Array) -> Array:
+        return jnp.matmul(Z, q.factor[..., None], precision=lax.Precision.HIGHEST)[..., 0]
+
+    def along_columns(Z: Array) -> Array:
+        return jnp.matmul(p.factor[..., None, :], Z, precision=lax.Precision.HIGHEST)[..., 0, :]
+
+    def dimension(_: None, vectors: tuple[Array, Array]) -> tuple[None, tuple[Array, Array]]:
+        left, right = _stored(vectors)
+        slopes = form.slopes(left[..., None], right[..., None, :], C, S)
+        rows, columns = [along_rows(Z) for Z in slopes[0]], [along_columns(Z) for Z in slopes[1]]
+        return None, (p.factor * jnp.stack([-rows[0], *rows[1:]]), q.factor * jnp.stack(columns))
+
+    # One dimension at a time: the code is compiled once, whatever their number.
+    _, (left, right) = lax.scan(dimension, None, (p.vectors, q.vectors))
+    angles = (None, None) if p.angle is None else (-p.factor * along_rows(S), q.factor * along_columns(S))
+    return _Side(left, along_rows(C), angles[0]), _Side(right, along_columns(C), angles[1])
+
+
+def _waves(
+    form: _Form, p: _Side, q: _Side, store: Callable[[Array], Array]
+) -> tuple[Array, Array | None, Array | None, Array | None]:
+    """exp(−E/2), cosine and sine of U and the turn, and N of all pairs ``[..., n, m]``."""
+    E, U, N, turn = form.polar(p.vectors[..., None], q.vectors[..., None, :])
+    if p.angle is not None and q.angle is not None:
+        U = p.angle[..., None] - q.angle[..., None, :]
+    modulus = jnp.exp(-0.5 * E)
+    if U is None:
+        return modulus, None, None, N
+    s, c = sincos(store(U))
+    if turn is not None:
+        s, c = s * turn[0] - c * turn[1], c * turn[0] + s * turn[1]
+    return modulus, c, s, N
+
+
+def _side(vectors: Vectors, factor: Array, angle: Array | None = None) -> _Side:
+    """Inputs last: vectors ``[n, a, d] → [d, f, a, n]``, the others ``[n, a] → [a, n]``."""
+    shape = (*factor.shape, vectors[0].shape[-1])
+    turned = jnp.stack([jnp.broadcast_to(v, shape).T for v in vectors], axis=1)
+    return _Side(turned, factor.T, None if angle is None else angle.T)
+
+
+def _unit(lengthscale: Array) -> Array:
+    """A power of two near the first lengthscales ``[a, d]``: a unit of length that keeps products of lengthscales over
+    dimensions from overflowing, and by which division is exact."""
+    _, exponent = jnp.frexp(lax.stop_gradient(lengthscale[0]))
+    return jnp.ldexp(jnp.ones_like(lengthscale[0]), exponent)
+
+
+def _product(values: Array) -> Array:
+    """Π over the last axis, one factor after the other: the gradient of ``jnp.prod`` is slow."""
+    return functools.reduce(jnp.multiply, jnp.moveaxis(values, -1, 0))
+
+
+def _stored(tree: Any) -> Any:
+    """The same arrays, each divided by a 1 that the compiler does not see through, so that it stores them."""
+    return jax.tree.map(lambda leaf: leaf / (1.0 + 0.0 * leaf), tree)
+
+
+def _packed(tree: Any) -> Any:
+    """The same arrays, side by side in one stored vector: else XLA keeps them in the order they came in, inputs first,
+    and every vector load of the pairwise loop becomes a gather."""
+    leaves, structure = jax.tree.flatten(tree)
+    ends = list(itertools.accumulate(leaf.size for leaf in leaves))
+    parts = jnp.split(_stored(jnp.concatenate([leaf.ravel() for leaf in leaves])), ends[:-1])
+    return jax.tree.unflatten(structure, [part.reshape(leaf.shape) for part, leaf in zip(parts, leaves, strict=True)])
+
+
+def _tile_shape(n: int, m: int, components: int) -> tuple[int, int]:
+    """Rows and columns of equal tiles that cover ``[n, m]``."""
+
+    columns = min(m, 8 * -(-m // (8 * -(-m // _COLUMNS))))  # whole vectors
+    down = -(-n // max(1, _TILE // (columns * components)))
+    return -(-n // down), columns
+
+
+def _cut(side: _Side, start: Array, size: int) -> _Side:
+    return jax.tree.map(lambda leaf: lax.dynamic_slice_in_dim(leaf, start, size, axis=-1), side)
+
+
+def _added(total: _Side, part: _Side, start: Array) -> _Side:
+    def add(whole: Array, piece: Array) -> Array:
+        old = lax.dynamic_slice_in_dim(whole, start, piece.shape[-1], axis=-1)
+        return lax.dynamic_update_slice_in_dim(whole, old + piece, start, axis=-1)
+
+    return jax.tree.map(add, total, part)

@@ -1,0 +1,48 @@
+"""The collapsed sparse Gaussian process (SGPR)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+from jax import Array
+
+from ..conditioning import CollapsedPosterior, collapsed
+from ..data import Data
+from ..kernels import AbstractKernel
+from ..likelihoods import Gaussian, Moments
+from .base import AbstractModel, as_gaussian
+
+
+class CollapsedGP(AbstractModel):
+    """Sparse regression with inducing values integrated out: Titsias' bound on the log evidence, O(N M²).
+
+    At ``inducing`` = X the bound is the evidence. Titsias (2009).
+    """
+
+    kernel: AbstractKernel
+    likelihood: Gaussian = eqx.field(converter=as_gaussian)
+    inducing: Any  # [m, d]
+
+    def log_likelihood(self, data: Data, key: Array | None) -> Array:
+        del key
+        return self._solve(data)[0]
+
+    def predict(self, data: Data, X: Array) -> Moments:
+        z, q = self.kernel.local(self.inducing), self.kernel.local(X)
+        return self._solve(data)[1].predict(self.kernel.cross(z, q), self.kernel.diagonal(q))
+
+    def covariance(self, data: Data, X: Array) -> Array:
+        """Joint posterior covariance ``[t, t]`` of f at inputs ``X``."""
+        z, q = self.kernel.local(self.inducing), self.kernel.local(X)
+        return self._solve(data)[1].covariance(self.kernel.cross(z, q), self.kernel.gram(q))
+
+    def _solve(self, data: Data) -> tuple[Array, CollapsedPosterior]:
+        z, p = self.kernel.local(self.inducing), self.kernel.local(data.X)
+        return collapsed(
+            data.y,
+            self.kernel.gram(z),
+            self.kernel.cross(z, p),
+            self.kernel.diagonal(p),
+            self.likelihood.variance(data),
+        )

@@ -1,0 +1,124 @@
+"""Orders and neighbour sets of the nearest-neighbour (Vecchia) approximation, found on the CPU with trees.
+
+In an order of the data, the neighbours N(i) of point i are the m nearest among the points before it. Distances are
+Euclidean in *features* of the inputs: inputs scaled by lengthscales, or features whose distances follow the kernel's
+correlation, so that for a periodic component the same phase some periods away counts as near.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Self
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from .kernels import AbstractKernel
+from .spectra import local_spectrum
+
+
+class CorrelationFeatures(NamedTuple):
+    """Features whose squared distances are about −2 log of a kernel's correlation at short lags.
+
+    A component exp(−½ τᵀΛτ) cos⟨ξ, τ⟩ of weight w adds w(τᵀΛτ + ‖e(x) − e(x′)‖²), e = (cos⟨ξ, x⟩, sin⟨ξ, x⟩): what is
+    near in the scaled inputs *and* in the phase of every component is correlated, a period away as well.
+    """
+
+    scaling: np.ndarray  # [d, d], a root of the weighted mean of Λ
+    rates: np.ndarray  # [a, d], angular frequencies
+    weights: np.ndarray  # [a], shares of the variance
+
+    @classmethod
+    def of(cls, kernel: AbstractKernel, X: np.ndarray) -> Self:
+        """From the kernel's local spectrum, averaged over inputs (a few hundred will do)."""
+        spectrum = local_spectrum(kernel, X)
+        weight = np.maximum(np.asarray(spectrum.weight), 0.0)
+        share = weight / np.sum(weight)
+        curvature = np.einsum("na,nade->de", share, spectrum.Lambda)
+        each = np.maximum(np.sum(share, axis=0), 1e-12)
+        rates = np.einsum("na,nad->ad", share, spectrum.xi) / each[:, None]
+        moving = np.any(np.abs(rates) > 0, axis=1)
+        return cls(np.linalg.cholesky(curvature), rates[moving], each[moving])
+
+    def __call__(self, X: np.ndarray) -> np.ndarray:
+        """Features ``[n, d + 2a]`` of inputs ``[n, d]``."""
+        angle, size = X @ self.rates.T, np.sqrt(self.weights)
+        return np.concatenate([X @ self.scaling, size * np.cos(angle), size * np.sin(angle)], axis=1)
+
+
+def random_order(size: int, seed: int) -> np.ndarray:
+    """A random permutation of 0 … size − 1."""
+    return np.random.default_rng(seed).permutation(size)
+
+
+def maxmin_order(features: np.ndarray, seed: int) -> np.ndarray:
+    """An order that covers the inputs coarsely first, then ever more finely.
+
+    Greedy max–min ordering (each point as far as possible from those before it) costs O(N²). This one is within a
+    factor of two of it in about O(N log N): for a radius that halves level by level, points are added, in random order,
+    until every point lies within the radius of one before it, and those of a level are at least the radius apart.
+    """
+    waiting = random_order(len(features), seed)
+    radius = float(np.linalg.norm(np.ptp(features, axis=0)))
+    order = [waiting[:1]]
+    waiting = waiting[1:]
+    while len(waiting) and radius > 1e-12 * (1.0 + float(np.max(np.abs(features)))):
+        radius *= 0.5
+        covered = cKDTree(features[np.concatenate(order)]).query(features[waiting], workers=-1)[0] < radius
+        open_points = waiting[~covered]
+        while len(open_points):
+            chosen = _apart(features, open_points, radius)
+            order.append(chosen)
+            open_points = open_points[cKDTree(features[chosen]).query(features[open_points], workers=-1)[0] >= radius]
+        waiting = waiting[~np.isin(waiting, np.concatenate(order))]
+    return np.concatenate([*order, waiting])  # what is left are duplicates: their order cannot matter
+
+
+def _apart(features: np.ndarray, points: np.ndarray, radius: float) -> np.ndarray:
+    """Some of the points, at least the radius apart: the first of each cell of a grid, less those in conflict."""
+    mixing = np.random.default_rng(0).integers(1, 2**62, features.shape[1], dtype=np.int64) | 1
+    with np.errstate(over="ignore"):
+        key = np.floor(features[points] / radius).astype(np.int64) @ mixing
+    first = np.sort(np.unique(key, return_index=True)[1])
+    conflicts = cKDTree(features[points[first]]).query_pairs(radius * (1.0 - 1e-12), output_type="ndarray")
+    keep = np.ones(len(first), dtype=bool)
+    keep[conflicts.max(axis=1, initial=0) if len(conflicts) else []] = False
+    return points[first[keep]]
+
+
+def earlier_neighbours(features: np.ndarray, order: np.ndarray, m: int) -> np.ndarray:
+    """Neighbours ``[n, m]`` of every point among those before it in the order; −1 fills the sets of the first points.
+
+    Rows and entries are positions in the original arrays. Points are taken in blocks that double in size, each with a
+    tree of all points up to its end: at least half of the tree is earlier than any point of the block, so a few times
+    m candidates nearly always hold m earlier ones; where they do not, more are asked for.
+    """
+    size = len(features)
+    m = min(m, size - 1)
+    ordered = features[order]
+    found = np.full((size, m), -1)
+    start = 0
+    while start < size:
+        stop = min(size, max(2 * start, 4 * m + 64))
+        tree = cKDTree(ordered[:stop])
+        todo, ask = np.arange(start, stop), min(stop, 2 * m + 16)
+        while len(todo):
+            candidates = tree.query(ordered[todo], k=ask, workers=-1)[1].reshape(len(todo), -1)
+            earlier = candidates < todo[:, None]
+            enough = (earlier.sum(axis=1) >= np.minimum(m, todo)) | (ask >= stop)
+            ready = np.flatnonzero(enough)
+            # A stable sort brings the earlier candidates to the front in order of distance.
+            front = np.argsort(~earlier[ready], axis=1, kind="stable")[:, :m]
+            taken = np.take_along_axis(candidates[ready], front, axis=1)
+            valid = np.take_along_axis(earlier[ready], front, axis=1)
+            found[todo[ready], : taken.shape[1]] = np.where(valid, taken, -1)
+            todo, ask = todo[~enough], min(stop, 2 * ask)
+        start = stop
+    neighbours = np.full((size, m), -1)
+    neighbours[order] = np.where(found >= 0, order[found], -1)
+    return neighbours
+
+
+def nearest(features: np.ndarray, queries: np.ndarray, m: int) -> np.ndarray:
+    """The m nearest of the points to each query, ``[t, m]``."""
+    m = min(m, len(features))
+    return cKDTree(features).query(queries, k=m, workers=-1)[1].reshape(len(queries), m)

@@ -1,0 +1,124 @@
+"""Optimisation: reaches what can be known, stops when told, and says what went wrong."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import spectrogp as sg
+import zoo
+from spectrogp.chunking import chunked_sum
+from spectrogp.data import Data
+from spectrogp.inference import maximise, maximise_lbfgs
+from spectrogp.models import ExactGP, NeighbourGP, Neighbourhoods, VariationalGP
+from spectrogp.neighbours import random_order
+from spectrogp.parameters import LogNormal, Positive
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2.0, 2.0, (60, 1))
+    return Data.checked(X, np.sin(3 * X[:, 0]) + 0.2 * rng.normal(size=60))
+
+
+def model(kind=ExactGP, *rest):
+    kernel = sg.kernels.SquaredExponential(Positive(1.0, LogNormal(1.0, 1.0)), Positive(1.0, LogNormal(1.0, 1.0)))
+    return kind(kernel, Positive(0.5), *rest)
+
+
+def test_adam_and_lbfgs_find_the_same_optimum(data):
+    with zoo.double():
+        best = maximise_lbfgs(model(), data)
+        slow = maximise(model(), data, steps=600, key=jax.random.key(0), learning_rate=0.05)
+        value, other = (fit.model.log_joint(data) for fit in (best, slow))
+        np.testing.assert_allclose(other, value, atol=1e-4)
+        np.testing.assert_allclose(slow.model.enter().likelihood.noise, best.model.enter().likelihood.noise, rtol=1e-3)
+        slope = eqx.filter_grad(lambda m: m.log_joint(data))(best.model)
+        assert max(float(np.max(np.abs(leaf))) for leaf in jax.tree.leaves(slope)) < 1e-2
+    assert not best.interrupted
+    np.testing.assert_allclose(best.history[-1] * 60, value, rtol=1e-8)
+
+
+def test_minibatches_reach_the_full_optimum(data):
+    neighbours = Neighbourhoods.of(data, np.asarray(data.X), random_order(60, 0), 15)
+    with zoo.double():
+        best = maximise_lbfgs(model(), data)
+        some = maximise(model(NeighbourGP), neighbours, steps=600, key=jax.random.key(1), batch=20, learning_rate=0.05)
+        variational = maximise(
+            model(VariationalGP, np.linspace(-2.0, 2.0, 12)[:, None]),
+            data,
+            steps=1500,
+            key=jax.random.key(1),
+            batch=30,
+            learning_rate=0.03,
+        )
+        value = best.model.log_joint(data)
+        # The stochastic paths end within a nat of the optimum of 60 points.
+        np.testing.assert_allclose(ExactGP(some.model.kernel, some.model.likelihood).log_joint(data), value, atol=1.0)
+        np.testing.assert_allclose(variational.model.log_joint(data), value, atol=1.0)
+
+
+def test_the_same_key_gives_the_same_result(data):
+    with zoo.double():
+        fits = [maximise(model(), data, steps=20, key=jax.random.key(k), batch=10, chunk=7) for k in (3, 3, 4)]
+    np.testing.assert_array_equal(fits[0].history, fits[1].history)
+    assert not np.array_equal(fits[0].history, fits[2].history)
+    assert len(fits[0].history) == 20
+
+
+def test_a_step_that_is_not_finite_is_named(data):
+    def explode(X):
+        return jnp.where(X[:, 0] > 100, 1.0, jnp.nan)
+
+    with (
+        zoo.double(),
+        pytest.raises(FloatingPointError, match="the objective is nan at step 0: a smaller learning rate"),
+    ):
+        maximise(ExactGP(sg.kernels.SquaredExponential(Positive(1.0)), explode), data, steps=5, key=jax.random.key(0))
+
+
+def test_an_interrupt_keeps_what_there_is(data):
+    def stop(done, steps, value):
+        if done >= 20:
+            raise KeyboardInterrupt
+
+    with zoo.double():
+        fit = maximise(model(), data, steps=1000, key=jax.random.key(0), chunk=10, progress=stop)
+        assert fit.interrupted
+        assert len(fit.history) == 20
+        assert fit.model.log_joint(data) > model().log_joint(data)
+
+
+def test_data_can_be_renewed_between_chunks(data):
+    seen = []
+
+    def refresh(current, step):
+        seen.append((step, float(current.enter().likelihood.noise)))
+        return data
+
+    with zoo.double():
+        maximise(model(), data, steps=30, key=jax.random.key(0), chunk=10, refresh=refresh)
+    assert [step for step, _ in seen] == [0, 10, 20]
+    assert seen[0][1] != seen[2][1]
+
+
+@pytest.mark.parametrize("size", [5, 8, 17])
+def test_chunked_sum_equals_the_sum_in_value_and_gradient(size):
+    rows = (np.linspace(-1.0, 1.0, size), np.arange(float(size)))
+
+    def summand(shared, rows):
+        x, y = rows
+        return jnp.sum((y - shared["a"] * jnp.sin(shared["b"] * x)) ** 2)
+
+    with zoo.double():
+        shared = {"a": jnp.asarray(0.7), "b": jnp.asarray(2.0)}
+        rows = tuple(map(jnp.asarray, rows))
+        plain = jax.value_and_grad(summand)(shared, rows)
+        chunked = jax.jit(jax.value_and_grad(lambda shared: 2.0 * chunked_sum(summand, shared, rows, 8)))(shared)
+        for ours, theirs in zip(jax.tree.leaves(chunked), jax.tree.leaves(plain), strict=True):
+            np.testing.assert_allclose(ours, 2.0 * theirs, rtol=1e-13)
+        np.testing.assert_allclose(chunked_sum(summand, shared, rows, 8), plain[0], rtol=1e-13)

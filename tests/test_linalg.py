@@ -1,0 +1,79 @@
+"""Factors and densities against NumPy and SciPy."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.test_util import check_grads
+from scipy.stats import multivariate_normal
+
+from spectrogp.linalg import cholesky, gaussian_log_density, symmetric_root, whitened_kl
+from zoo import double
+
+
+def positive(n, seed=0):
+    A = np.random.default_rng(seed).normal(size=(n, n))
+    return A @ A.T + np.eye(n)
+
+
+def test_factor_without_jitter_where_none_is_needed():
+    K = positive(6)
+    with double():
+        factor = cholesky(jnp.asarray(K))
+        np.testing.assert_allclose(factor.L, np.linalg.cholesky(K), atol=1e-13)
+        np.testing.assert_allclose(factor.inverse @ factor.L, np.eye(6), atol=1e-13)
+        np.testing.assert_allclose(factor.log_determinant, np.linalg.slogdet(K)[1], atol=1e-12)
+        assert factor.jitter == 0
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_least_jitter_of_the_ladder(compiled):
+    K = np.ones((5, 5))  # rank one: needs some jitter, and the first rungs suffice
+    with double():
+        factor = (jax.jit(cholesky) if compiled else cholesky)(jnp.asarray(K))
+        L, jitter = np.asarray(factor.L), float(factor.jitter)
+    assert 0 < jitter <= 1e-10
+    np.testing.assert_allclose(L @ L.T, K + jitter * np.eye(5), atol=1e-14)
+
+
+def test_failure_is_named_outside_jit_and_nan_inside():
+    K = np.array([[1.0, 2.0], [2.0, 1.0]])
+    with double():
+        with pytest.raises(np.linalg.LinAlgError, match=r"K\(Z, Z\) is not positive definite.*smallest eigenvalue -1"):
+            cholesky(jnp.asarray(K), "K(Z, Z)")
+        with pytest.raises(FloatingPointError, match="the noisy one has entries that are not finite"):
+            cholesky(jnp.asarray(K) * np.nan, "the noisy one")
+        assert np.isnan(jax.jit(cholesky)(jnp.asarray(K)).L).any()
+
+
+def test_factor_and_density_have_derivatives_of_both_kinds():
+    y = np.linspace(-1.0, 1.0, 5)
+    with double():
+        K = jnp.asarray(positive(5))
+        check_grads(lambda K: cholesky(0.5 * (K + K.T)).L, (K,), order=2)
+        check_grads(lambda y, K: gaussian_log_density(y, 0.5 * (K + K.T)), (jnp.asarray(y), K), order=2)
+
+
+def test_density_equals_scipy():
+    K, y = positive(7), np.linspace(-2.0, 1.0, 7)
+    with double():
+        np.testing.assert_allclose(
+            gaussian_log_density(jnp.asarray(y), jnp.asarray(K)), multivariate_normal(cov=K).logpdf(y), rtol=1e-12
+        )
+
+
+def test_symmetric_root_of_a_singular_matrix():
+    with double():
+        R = np.asarray(symmetric_root(jnp.ones((4, 4))))
+    np.testing.assert_allclose(R @ R.T, np.ones((4, 4)), atol=1e-14)
+
+
+def test_whitened_kl_equals_the_general_formula():
+    rng = np.random.default_rng(0)
+    mean, root = rng.normal(size=4), np.tril(rng.normal(size=(4, 4)))
+    S = root @ root.T
+    general = 0.5 * (np.trace(S) + mean @ mean - 4 - np.linalg.slogdet(S)[1])
+    with double():
+        np.testing.assert_allclose(whitened_kl(jnp.asarray(mean), jnp.asarray(root)), general, rtol=1e-12)

@@ -1,0 +1,255 @@
+"""Every approximation is tied to the exact Gaussian process; every objective's gradient to finite differences."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.flatten_util import ravel_pytree
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF
+
+import spectrogp as sg
+import zoo
+from spectrogp.data import Data
+from spectrogp.likelihoods import Bernoulli, Gaussian, StudentT
+from spectrogp.models import (
+    CollapsedGP,
+    ExactGP,
+    FullScaleGP,
+    LinearRegression,
+    NeighbourGP,
+    Neighbourhoods,
+    SparseGP,
+    VariationalGP,
+)
+from spectrogp.neighbours import random_order
+from spectrogp.parameters import Positive, partition
+from spectrogp.processes import FunctionGroup
+
+N = 14
+TEST = np.linspace(-1.1, 1.3, 6)
+
+
+def noise(X):
+    return 0.3 + 0.1 * jnp.sin(X[:, 0])
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(1)
+    X = np.sort(rng.uniform(-1.5, 1.5, N))[:, None]
+    return Data.checked(X, np.sin(4 * X[:, 0]) + 0.2 * rng.normal(size=N), error=0.05 + 0.1 * rng.uniform(size=N))
+
+
+@pytest.fixture(scope="module")
+def everyone(data):
+    """Neighbourhoods in which every point is conditioned on all before it."""
+    return Neighbourhoods.of(data, np.asarray(data.X), random_order(N, 0), N - 1)
+
+
+def predict(model, data, X):
+    extra = (np.tile(np.arange(N), (len(X), 1)),) if isinstance(data, Neighbourhoods) else ()
+    return model.enter().predict(data, jnp.asarray(X), *extra)
+
+
+@pytest.mark.parametrize("case", zoo.KERNELS, ids=lambda case: case.name)
+def test_all_models_equal_the_exact_one_in_the_limit(case, data, everyone):
+    # One compilation for all models of a kernel.
+    @eqx.filter_jit
+    def everything(kernel):
+        exact = ExactGP(kernel, noise)
+        models = [
+            (exact, data),
+            (CollapsedGP(kernel, noise, data.X), data),
+            (VariationalGP(kernel, noise, data.X).with_optimal_posterior(data), data),
+            (NeighbourGP(kernel, noise), everyone),
+            (FullScaleGP(kernel, noise, data.X[::3]), everyone),
+        ]
+        return {
+            type(model).__name__: (model.log_joint(seen), *predict(model, seen, TEST[:, None]))
+            for model, seen in models
+        }
+
+    with zoo.double():
+        results = everything(case.kernel(1))
+        value, mean, variance = results.pop("ExactGP")
+        # Some kernels of the zoo are so smooth that K(Z, Z) is singular to rounding: jitter then costs up to 1e-7.
+        for name, (other_value, other_mean, other_variance) in results.items():
+            np.testing.assert_allclose(other_value, value, rtol=1e-6, atol=1e-6, err_msg=name)
+            np.testing.assert_allclose(other_mean, mean, atol=1e-6, err_msg=name)
+            np.testing.assert_allclose(other_variance, variance, atol=1e-6, err_msg=name)
+
+
+def functional(rng):
+    """A CSK with functions for lengthscale, frequency and amplitude, none of them constant."""
+    Z = np.linspace(-1.5, 1.5, 4)[:, None]
+    kernel = sg.kernels.ConvolutionalSpectral(
+        FunctionGroup(Z, [[0.4], [0.6]], shape=(2, 1)),
+        FunctionGroup(Z, [[1.0], [5.0]], shape=(2, 1), warp="softplus"),
+        FunctionGroup(Z, 0.8, shape=(2,)),
+    )
+    groups = lambda k: (k.lengthscale.whitened.raw, k.frequency.whitened.raw, k.amplitude.whitened.raw)  # noqa: E731
+    return eqx.tree_at(groups, kernel, tuple(rng.normal(size=np.shape(v)) for v in groups(kernel)))
+
+
+def objectives(data, everyone):
+    rng = np.random.default_rng(3)
+    kernel, sigma = functional(rng), FunctionGroup(np.array([[-1.0], [1.0]]), 0.3)
+    Z = data.X[::3]
+    few = Neighbourhoods.of(data, np.asarray(data.X), random_order(N, 1), 3)
+    variational = VariationalGP(kernel, sigma, Z).with_optimal_posterior(data)
+    shifted = lambda likelihood: eqx.tree_at(lambda m: m.likelihood, variational, likelihood)  # noqa: E731
+    sparse = SparseGP(kernel, sigma, Z)
+    ones = Data.checked(data.X, (data.y > 0).astype(float))
+    return {
+        "exact": (ExactGP(kernel, sigma), data),
+        "collapsed": (CollapsedGP(kernel, sigma, Z), data),
+        "variational": (variational, data),
+        "variational, Student": (shifted(StudentT(sigma, 5.0)), data),
+        "variational, Bernoulli": (shifted(Bernoulli()), ones),
+        "sparse": (eqx.tree_at(lambda m: m.whitened.raw, sparse, rng.normal(size=len(Z))), data),
+        "neighbours": (NeighbourGP(kernel, sigma), few),
+        "full-scale": (FullScaleGP(kernel, sigma, Z), few),
+        "linear": (LinearRegression(Positive(2.0), Positive(0.3)), data),
+    }
+
+
+NAMES = ["exact", "collapsed", "variational", "variational, Student", "variational, Bernoulli", "sparse"]
+
+
+@pytest.mark.parametrize("name", [*NAMES, "neighbours", "full-scale", "linear"])
+def test_gradients_equal_finite_differences(name, data, everyone):
+    with zoo.double():
+        model, seen = objectives(data, everyone)[name]
+        free, rest = partition(model, "latent", "hyperparameter", "variational")
+        raw, unravel = ravel_pytree(jax.tree.map(jnp.asarray, free))
+        value = jax.jit(lambda raw: eqx.combine(unravel(raw), rest).log_joint(seen))
+        slope = jax.jit(jax.grad(value))(raw)
+        # Directional derivatives along random directions, by central differences of step h: error O(h²) + O(eps/h).
+        for seed in range(3):
+            v = jnp.asarray(np.random.default_rng(seed).normal(size=raw.shape))
+            v, h = v / jnp.linalg.norm(v), 1e-5
+            difference = (value(raw + h * v) - value(raw - h * v)) / (2 * h)
+            np.testing.assert_allclose(slope @ v, difference, rtol=1e-5, atol=1e-6)
+
+
+def test_collapsed_bound_lies_below_the_evidence():
+    kernel = sg.kernels.ConvolutionalSpectral(0.4, lambda X: 3.0 + X)
+    with zoo.double():
+
+        @jax.jit
+        def both(X, y, Z, sigma):
+            seen = Data(X, y, jnp.zeros_like(y))
+            return CollapsedGP(kernel, sigma, Z).log_joint(seen), ExactGP(kernel, sigma).log_joint(seen)
+
+        for seed in range(100):
+            rng = np.random.default_rng(seed)
+            X, Z = rng.uniform(-2, 2, (12, 1)), rng.uniform(-2, 2, (5, 1))
+            bound, evidence = both(X, rng.normal(size=12), Z, jnp.asarray(rng.uniform(0.05, 1.0)))
+            assert bound <= evidence + 1e-9
+
+
+def test_variational_bound_lies_below_the_collapsed_one(data):
+    kernel, Z = functional(np.random.default_rng(0)), np.asarray(data.X)[::3]
+    with zoo.double():
+        collapsed = CollapsedGP(kernel, noise, Z).log_joint(data)
+        start = VariationalGP(kernel, noise, Z)
+        best = start.with_optimal_posterior(data)
+        assert start.log_joint(data) < best.log_joint(data)
+        np.testing.assert_allclose(best.log_joint(data), collapsed, rtol=1e-8)
+
+
+@pytest.mark.parametrize("name", ["neighbours", "variational", "sparse"])
+def test_minibatches_average_to_the_whole(name, data, everyone):
+    with zoo.double():
+        model, seen = objectives(data, everyone)[name]
+        likelihood = eqx.filter_jit(lambda seen: model.enter().log_likelihood(seen, None))
+        whole = likelihood(seen)
+        parts = [np.arange(0, 7), np.arange(7, 14)]
+        if isinstance(seen, Neighbourhoods):
+            batches = [Neighbourhoods(seen.data, np.asarray(seen.members)[part]) for part in parts]
+        else:
+            batches = [seen.rows(part) for part in parts]
+        mean = np.mean([likelihood(batch) for batch in batches])
+        np.testing.assert_allclose(mean, whole, rtol=1e-10)
+        assert seen.minibatch(jax.random.key(0), 5).scale == N / 5
+
+
+def test_values_equal_scikit_learn(data):
+    sigma, ell = 0.3, 0.7
+    peer = GaussianProcessRegressor(RBF(ell), alpha=sigma**2, optimizer=None).fit(data.X, data.y)
+    mean, deviation = peer.predict(TEST[:, None], return_std=True)
+    plain = Data.checked(data.X, data.y)
+    with zoo.double():
+        model = ExactGP(sg.kernels.SquaredExponential(ell), sigma)
+        moments = predict(model, plain, TEST[:, None])
+        np.testing.assert_allclose(model.log_joint(plain), peer.log_marginal_likelihood_value_, rtol=1e-10)
+        np.testing.assert_allclose(moments.mean, mean, atol=1e-10)
+        np.testing.assert_allclose(np.sqrt(moments.variance), deviation, atol=1e-8)
+        joint = model.enter().covariance(plain, jnp.asarray(TEST[:, None]))
+        np.testing.assert_allclose(joint, peer.predict(TEST[:, None], return_cov=True)[1], atol=1e-10)
+        sparse = CollapsedGP(sg.kernels.SquaredExponential(ell), sigma, plain.X).enter()
+        np.testing.assert_allclose(sparse.covariance(plain, jnp.asarray(TEST[:, None])), joint, atol=1e-6)
+
+
+def test_linear_regression_is_a_gaussian_process_with_a_linear_kernel(data):
+    plain = Data.checked(data.X, data.y)
+    with zoo.double():
+        model = LinearRegression(2.0, 0.3)
+        K = 4.0 * (plain.X @ plain.X.T + 1.0) + 0.09 * np.eye(N)
+        expected = -0.5 * (plain.y @ np.linalg.solve(K, plain.y) + np.linalg.slogdet(2 * np.pi * K)[1])
+        np.testing.assert_allclose(model.log_joint(plain), expected, rtol=1e-9)
+        k = 4.0 * (TEST[:, None] @ plain.X.T + 1.0)
+        np.testing.assert_allclose(
+            predict(model, plain, TEST[:, None]).mean, k @ np.linalg.solve(K, plain.y), atol=1e-9
+        )
+
+
+def test_full_scale_improves_on_neighbours_alone(data):
+    kernel = sg.kernels.SquaredExponential(1.0)
+    few = Neighbourhoods.of(data, np.asarray(data.X), random_order(N, 0), 2)
+    with zoo.double():
+        evidence = ExactGP(kernel, 0.3).log_joint(data)
+        near = abs(NeighbourGP(kernel, 0.3).log_joint(few) - evidence)
+        both = abs(FullScaleGP(kernel, 0.3, data.X[::3]).log_joint(few) - evidence)
+        assert both < 0.2 * near
+
+
+def test_models_that_integrate_f_out_refuse_other_likelihoods():
+    with pytest.raises(TypeError, match="needs Gaussian noise, got StudentT; VariationalGP and SparseGP take any"):
+        ExactGP(sg.kernels.SquaredExponential(1.0), StudentT(0.1))
+    assert isinstance(ExactGP(sg.kernels.SquaredExponential(1.0), 0.1).likelihood, Gaussian)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"X": np.zeros(3), "y": np.zeros(3)}, r"X must have shape \[n, d\]"),
+        ({"X": np.zeros((3, 1)), "y": np.zeros(2)}, r"y must have shape \[n\] with n = 3 as X has, got \[2\]"),
+        ({"X": np.full((3, 1), np.nan), "y": np.zeros(3)}, r"X must be finite, got nan at index \[0, 0\]"),
+        ({"X": np.zeros((3, 1)), "y": np.array([0, np.inf, 0])}, r"y must be finite, got inf at index \[1\]"),
+        ({"X": np.zeros((3, 1)), "y": np.zeros(3), "error": -1.0}, "error must be zero or positive, got -1"),
+        ({"X": np.zeros((0, 1)), "y": np.zeros(0)}, "at least one row"),
+    ],
+)
+def test_bad_data_is_refused_by_name(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        Data.checked(**arguments)
+
+
+@pytest.mark.parametrize("y", [np.zeros(6), np.arange(6.0)])
+def test_constant_outputs_and_duplicated_inputs_give_finite_answers(y):
+    data = Data.checked(np.repeat([[0.0], [1.0]], 3, axis=0), y)
+    few = Neighbourhoods.of(data, np.asarray(data.X), random_order(6, 0), 20)  # more neighbours asked than there are
+    kernel = sg.kernels.SquaredExponential(1.0)
+    with zoo.double():
+        for model, seen in [
+            (ExactGP(kernel, 0.1), data),
+            (CollapsedGP(kernel, 0.1, np.zeros((9, 1))), data),  # more inducing points than data, all the same
+            (NeighbourGP(kernel, 0.1), few),
+            (FullScaleGP(kernel, 0.1, np.zeros((2, 1))), few),
+        ]:
+            assert np.isfinite(model.log_joint(seen)), type(model).__name__

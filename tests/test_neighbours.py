@@ -1,0 +1,64 @@
+"""Orders and neighbour sets against brute force."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import spectrogp as sg
+from spectrogp.neighbours import CorrelationFeatures, earlier_neighbours, maxmin_order, nearest, random_order
+
+
+@pytest.mark.parametrize(
+    "order", [random_order(400, 0), maxmin_order(np.random.default_rng(0).normal(size=(400, 2)), 0)]
+)
+@pytest.mark.parametrize("m", [1, 7, 399, 1000])
+def test_neighbours_are_the_nearest_earlier_points(order, m):
+    X = np.random.default_rng(0).normal(size=(400, 2))
+    neighbours = earlier_neighbours(X, order, m)
+    assert neighbours.shape == (400, min(m, 399))
+    for position, i in enumerate(order):
+        earlier = order[:position]
+        distance = np.linalg.norm(X[earlier] - X[i], axis=1)
+        expected = earlier[np.argsort(distance)[:m]]
+        np.testing.assert_array_equal(neighbours[i][: len(expected)], expected)
+        assert np.all(neighbours[i][len(expected) :] == -1)
+
+
+def test_max_min_order_covers_first():
+    X = np.random.default_rng(1).uniform(size=(2000, 2))
+    order = maxmin_order(X, 0)
+    assert sorted(order) == list(range(2000))
+
+    def separation(order, count):
+        first = X[order[:count]]
+        return np.median(np.sort(np.linalg.norm(first[:, None] - first, axis=-1), axis=1)[:, 1])
+
+    # An even cover of the square by n points leaves about n^-1/2 between them; random points only half of that.
+    assert separation(order, 200) > 1.4 * separation(random_order(2000, 0), 200)
+
+
+def test_duplicated_points_have_an_order():
+    assert sorted(maxmin_order(np.zeros((5, 2)), 0)) == list(range(5))
+    assert sorted(maxmin_order(np.repeat(np.eye(3), 4, axis=0), 0)) == list(range(12))
+
+
+def test_nearest_is_brute_force():
+    rng = np.random.default_rng(2)
+    X, T = rng.normal(size=(50, 3)), rng.normal(size=(4, 3))
+    expected = np.argsort(np.linalg.norm(T[:, None] - X, axis=-1), axis=1)[:, :6]
+    np.testing.assert_array_equal(nearest(X, T, 6), expected)
+    assert nearest(X, T, 80).shape == (4, 50)
+
+
+def test_correlation_features_follow_the_correlation():
+    # Two components, one periodic: a whole period away counts as near, half a period as far.
+    kernel = sg.kernels.SpectralMixture([[4.0], [6.0]], [[0.0], [2 * np.pi]], [0.3, 1.0])
+    X = np.linspace(0.0, 3.0, 61)[:, None]
+    features = CorrelationFeatures.of(kernel, X)(X)
+    K = kernel(X)
+    near = np.linalg.norm(features - features[0], axis=1)
+    assert near[20] < 0.5 * near[10]  # one period against half a period
+    np.testing.assert_array_equal(np.argsort(near[:31])[:8], np.argsort(-K[0, :31] / K[0, 0])[:8])
+    # At short lags the squared distance is −2 log correlation.
+    np.testing.assert_allclose(near[1] ** 2, -2 * np.log(K[0, 1] / K[0, 0]), rtol=0.05)

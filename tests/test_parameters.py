@@ -1,0 +1,96 @@
+"""Constraints, priors with their Jacobians, and roles."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+import spectrogp as sg
+from spectrogp.parameters import LogNormal, Normal, Positive, Real, constrain, latent, log_prior, partition
+from spectrogp.processes import FunctionGroup, realise
+from zoo import double
+
+
+def test_values_and_raw_numbers():
+    with double():
+        tree = constrain({"a": Positive([2.0, 3.0]), "b": Real(-1.0), "c": "text"})
+        np.testing.assert_allclose(tree["a"], [2.0, 3.0], rtol=1e-15)
+        assert tree["b"] == -1.0
+    assert tree["c"] == "text"
+    np.testing.assert_allclose(Positive(2.0).raw, np.log(2.0))
+
+
+def test_prior_of_raw_numbers_carries_the_jacobian():
+    # log value ~ N(log 2, 0.5²) means that the raw number, log value, has just that density.
+    parameter = Positive(3.0, LogNormal(2.0, 0.5))
+    with double():
+        np.testing.assert_allclose(log_prior(parameter), stats.norm(np.log(2.0), 0.5).logpdf(np.log(3.0)), rtol=1e-12)
+        np.testing.assert_allclose(log_prior(Real(0.3, Normal(1.0, 2.0))), stats.norm(1.0, 2.0).logpdf(0.3), rtol=1e-12)
+        both = [Real([0.1, 0.2], Normal()), Positive(1.0)]
+        np.testing.assert_allclose(log_prior(both), stats.norm.logpdf([0.1, 0.2]).sum(), rtol=1e-12)
+        # A density over raw numbers integrates to one over them.
+        raw = np.linspace(-12.0, 12.0, 4001)
+        density = [np.exp(log_prior(eqx.tree_at(lambda p: p.raw, parameter, r))) for r in raw[::20]]
+    np.testing.assert_allclose(np.trapezoid(density, raw[::20]), 1.0, atol=1e-6)
+
+
+def test_partition_by_role():
+    tree = {"v": latent((3, 2)), "ell": Positive(1.0), "z": Real(np.zeros(4), role="fixed"), "other": np.ones(2)}
+    some, rest = partition(tree, "latent")
+    assert [leaf.shape for leaf in jax.tree.leaves(some)] == [(3, 2)]
+    some, rest = partition(tree, "latent", "hyperparameter")
+    assert sorted(leaf.shape for leaf in jax.tree.leaves(some)) == [(), (3, 2)]
+    assert jax.tree.structure(eqx.combine(some, rest)) == jax.tree.structure(tree)
+
+
+def test_positive_refuses_what_is_not():
+    with pytest.raises(ValueError, match="a Positive parameter needs a positive value, got -1"):
+        Positive(-1.0)
+
+
+Z = np.linspace(-1.0, 1.0, 6)[:, None]
+
+
+@pytest.mark.parametrize(("warp", "start"), [("exp", 0.3), ("softplus", 0.3), ("identity", -2.0)])
+def test_functions_start_at_their_constant(warp, start):
+    group = FunctionGroup(Z, start, shape=(2, 1), warp=warp)
+    with double():
+        np.testing.assert_allclose(group(jnp.linspace(-3.0, 3.0, 5)[:, None]), np.full((5, 2, 1), start), rtol=1e-12)
+
+
+def test_functions_pass_through_their_inducing_values():
+    v = np.random.default_rng(0).normal(size=(6, 2))
+    group = FunctionGroup(Z, [[1.0], [2.0]], shape=(2, 1), warp="identity", lengthscale=0.4, amplitude=0.7)
+    group = eqx.tree_at(lambda g: g.whitened.raw, group, v)
+    K = 0.7**2 * np.exp(-0.5 * ((Z - Z.T) / 0.4) ** 2)
+    expected = np.array([1.0, 2.0]) + np.linalg.cholesky(K) @ v
+    with double():
+        np.testing.assert_allclose(group(jnp.asarray(Z))[..., 0], expected, atol=1e-10)
+
+
+def test_a_kernel_takes_functions_and_parameters_alike():
+    kernel = sg.kernels.ConvolutionalSpectral(
+        FunctionGroup(Z, 0.3, shape=(2, 1)), Real([[1.0], [4.0]]), Positive([1.0, 0.5])
+    )
+    plain = sg.kernels.ConvolutionalSpectral(0.3, np.array([[1.0], [4.0]]), np.array([1.0, 0.5]))
+    with double():
+        entered = realise(constrain(kernel))
+        np.testing.assert_allclose(entered.gram(entered.local(jnp.asarray(Z))), plain(Z), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"inducing": Z, "start": -1.0}, "start must be positive for the warp 'exp'"),
+        ({"inducing": Z[:, 0], "start": 1.0}, r"inducing must have shape \[m, d\], got \[6\]"),
+        ({"inducing": Z, "start": 1.0, "warp": "square"}, "warp must be one of exp, softplus, identity"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:invalid value encountered in log")
+def test_function_groups_refuse_what_does_not_fit(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        FunctionGroup(**arguments)
