@@ -28,8 +28,8 @@ from .functions import inputs, require
 from .kernels import AbstractKernel, Characteristic
 from .numerics import entry_point, traced
 
-# The numerical Wigner transform refines its lag grid until the result is stable to this fraction of the largest value.
-_WIGNER_TOLERANCE = 1e-9
+# The numerical Wigner transform refines its lag grid until the result is stable to this fraction of its upper bound.
+_WIGNER_TOLERANCE = {8: 1e-10, 4: 1e-4}  # by the size of a float in bytes
 _WIGNER_START = 48
 _WIGNER_POINTS = 2**22
 
@@ -58,7 +58,7 @@ class LocalSpectrum(NamedTuple):
     @property
     def bandwidth(self) -> Array:
         """Standard deviations ``[n, a, d]`` along each axis."""
-        return jnp.sqrt(jnp.diagonal(self.covariance, axis1=-2, axis2=-1))
+        return self.covariance.diagonal(axis1=-2, axis2=-1) ** 0.5
 
 
 @entry_point
@@ -186,15 +186,19 @@ def _density(weight: Array, centre: Array, covariance: Array, s: Array) -> Array
 
 def _wigner(kernel: AbstractKernel, X: Array, directions: Array, s: Array) -> Array:
     """W with lags as wide as the covariance reaches, ever denser until the result is stable."""
-    fastest = np.maximum(np.max(np.abs(s), axis=0), np.finfo(X.dtype).tiny)
-    reach = np.stack([_reach(kernel, X, v, 1e-3 / f) for v, f in zip(directions, fastest, strict=True)], axis=1)
+    fastest = np.max(np.abs(s), axis=0)
+    reach = np.stack(
+        [_reach(kernel, X, v, 1.0 / f if f > 0 else 1.0) for v, f in zip(directions, fastest, strict=True)], 1
+    )
     counts = np.maximum(_WIGNER_START, np.ceil(6.0 * np.max(reach, axis=0) * fastest)).astype(int)
+    tolerance = _WIGNER_TOLERANCE[np.dtype(X.dtype).itemsize]
     previous = None
     while np.prod(counts) <= _WIGNER_POINTS:
         rows = max(1, _WIGNER_POINTS // (4 * int(np.prod(counts))))
         blocks = [slice(i, i + rows) for i in range(0, len(X), rows)]
-        current = np.concatenate([_lag_sum(kernel, X[b], directions, s, reach[b], counts) for b in blocks])
-        if previous is not None and np.max(np.abs(current - previous)) <= _WIGNER_TOLERANCE * np.max(np.abs(current)):
+        sums = [_lag_sum(kernel, X[b], directions, s, reach[b], counts) for b in blocks]
+        current, bound = (np.concatenate(parts) for parts in zip(*sums, strict=True))
+        if previous is not None and np.all(np.abs(current - previous) <= tolerance * bound[:, None]):
             return jnp.asarray(current)
         # A step of 1.7, not 2: frequencies that alias onto s at one spacing then do not at the next.
         previous, counts = current, np.ceil(1.7 * counts).astype(int)
@@ -209,15 +213,22 @@ def _reach(kernel: AbstractKernel, X: Array, direction: Array, start: float) -> 
     bare = kernel.without_callables()
 
     def envelope(t: np.ndarray) -> np.ndarray:
-        half = 0.5 * t[:, None] * direction
+        half = jnp.asarray(0.5 * t[:, None] * direction, X.dtype)
         return np.asarray(_envelope(bare, kernel.local(X + half), kernel.local(X - half)))
 
-    # Walk outwards from a short lag, never farther than needed: far away a function may not even be defined.
-    t, quiet = np.zeros(len(X)), np.zeros(len(X), dtype=int)
-    floor = 1e-15 * envelope(t)
-    t += start
+    # First inwards to a lag at which the covariance is still there, then outwards, never farther than needed: far away
+    # a function may not even be defined.
+    peak, t = envelope(np.zeros(len(X))), np.full(len(X), start)
+    for _ in range(60):
+        lost = envelope(t) < 0.5 * peak
+        if not lost.any():
+            break
+        t = np.where(lost, 0.25 * t, t)
+    quiet = np.zeros(len(X), dtype=int)
     for _ in range(120):
-        quiet = np.where(envelope(t) <= floor, quiet + 1, 0)
+        value = envelope(t)
+        peak = np.maximum(peak, value)
+        quiet = np.where(value <= np.finfo(X.dtype).eps * peak, quiet + 1, 0)
         if np.all(quiet >= 2):
             return t
         t = np.where(quiet >= 2, t, 1.5 * t)
@@ -236,14 +247,20 @@ def _envelope(kernel: AbstractKernel, p: Any, q: Any) -> Array:
 
 def _lag_sum(
     kernel: AbstractKernel, X: Array, directions: Array, s: Array, reach: np.ndarray, counts: np.ndarray
-) -> np.ndarray:
-    """Trapezoidal sum of k(x + t/2, x − t/2) exp(−2πi⟨s, t⟩) over a grid of lags t (at its ends k is zero)."""
+) -> tuple[np.ndarray, np.ndarray]:
+    """Trapezoidal sum of k(x + t/2, x − t/2) exp(−2πi⟨s, t⟩) over a grid of lags t (at its ends k is zero).
+
+    With it, for each input, the same sum of |k|: a bound on |W| at any frequency, and so the scale of its errors.
+    """
     unit = [jnp.linspace(-1.0, 1.0, int(n), dtype=X.dtype) for n in counts]
     grid = jnp.stack(jnp.meshgrid(*unit, indexing="ij"), axis=-1).reshape(-1, len(unit))
     half = 0.5 * (grid * reach[:, None, :]) @ directions
     ends = [(X[:, None] + sign * half).reshape(-1, X.shape[1]) for sign in (1.0, -1.0)]
     values = kernel.elementwise(kernel.local(ends[0]), kernel.local(ends[1]))
-    return np.asarray(_transform(values.reshape(len(X), *(int(n) for n in counts)), unit, jnp.asarray(reach), s))
+    values = values.reshape(len(X), *(int(n) for n in counts))
+    cell = np.prod(2.0 * reach / (counts - 1), axis=1)
+    bound = cell * np.asarray(jnp.sum(jnp.abs(values.reshape(len(X), -1)), axis=1))
+    return np.asarray(_transform(values, unit, jnp.asarray(reach, X.dtype), s)), bound
 
 
 @jax.jit

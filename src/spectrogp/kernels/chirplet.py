@@ -73,7 +73,7 @@ class Chirplet(AbstractKernel):
         )
 
     def cross(self, p: ChirpletLocal, q: ChirpletLocal) -> Array:
-        return pairwise.chirplet_cross(pairwise.Window(**p._asdict()), pairwise.Window(**q._asdict()))
+        return pairwise.chirplet_cross(p, q)
 
     def basis(self, p: ChirpletLocal, u: Array) -> Array:
         """K_x(u) of one input at one point u: complex ``[a]``, of unit norm times the amplitude."""

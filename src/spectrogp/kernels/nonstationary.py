@@ -43,7 +43,7 @@ class NonstationaryQuadratic(AbstractKernel):
 class GeneralizedSpectralMixture(AbstractKernel):
     """Generalised spectral mixture (GSM): Σ_a σ(x_i) σ(x_j) ρ_ij exp(−Q_ij/2) cos(⟨ω_i, x_i⟩ − ⟨ω_j, x_j⟩).
 
-    Remes, Heinonen & Kaski (2017), Eq. 11. Its local frequency is ω(x) + J_ω(x)ᵀx, not ω(x): the kernel is biased
+    Remes, Heinonen & Kaski (2017). Its local frequency is ω(x) + J_ω(x)ᵀx, not ω(x): the kernel is biased
     wherever ω varies, and the more so the farther x lies from the origin.
     """
 

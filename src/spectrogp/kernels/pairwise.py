@@ -5,11 +5,9 @@ kernel with Gaussian windows is one sum over components,
 
     K_ij = Σ_a h_i h_j C_ij        C + iS = exp(−E/2 + iU) / N
 
-with a per-input factor h and pairwise E, U, N from per-input vectors over the input dimensions (a *form*, below). With
-G the gradient in K, the gradient in any vector θ_i is a row sum, that in θ_j a column sum, of a matrix linear in G C
-and G S: Σ_j h_i h_j (G C · X + G S · Y) with ∂(−E/2 + iU − log N)/∂θ = X − iY. Nothing is stored between the passes.
-
-What makes it fast on a CPU, where XLA compiles elementwise operations to loops:
+with a factor h per input and E, U, N of pairs, made from vectors per input (a *form*, below). With G the gradient in
+K, the gradient in a vector θ_i is a row sum, that in θ_j a column sum, of a matrix linear in GC and GS; nothing is
+stored between the passes. What makes it fast on a CPU, where XLA compiles elementwise operations to loops:
 
 - sine and cosine by polynomials (``sincos``): XLA calls a scalar function for each, ten times slower;
 - inputs along the last axis, so that loops are vectors; components and dimensions are unrolled in the one loop that
@@ -17,6 +15,9 @@ What makes it fast on a CPU, where XLA compiles elementwise operations to loops:
 - the gradient goes by tiles that stay in cache, and its sums are products with h, which XLA hands to a fast library;
 - XLA computes a value again in every loop that uses it, and fuses slices into loops, which then are not vectorised,
   unless the value ends in an operation it deems expensive, like a division: hence ``_stored``.
+
+What uses K may spoil this: a sum over all of K is fused with its loop and slows it, a matrix product or ``jnp.vdot`` is
+not. Batches of small matrices by ``vmap`` are best taken 16 to 64 at a time (``lax.map`` with ``batch_size``).
 
 Reverse mode only: ``jax.jvp`` and ``jax.jacfwd`` of a fast ``cross`` raise a TypeError; ``AbstractKernel.cross(kernel,
 p, q)``, the generic path, has every derivative. Derivatives *of* gradients (``jax.hessian``, ``jax.jvp`` of a gradient,
@@ -29,42 +30,40 @@ import functools
 import itertools
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-Vectors: TypeAlias = tuple[Array, ...]  # per input dimension and component
-Scalar: TypeAlias = Array | float
+Vectors: TypeAlias = tuple[Array, ...]
 
-# A tile of the gradient has at most so many columns, and so many entries over all components: about 256 KB in float64,
-# so that a few of them fit the cache of a core. Times change little within a factor of two, except that tiles of 128
-# columns take a third longer: rows a power of two apart compete for the same cache lines.
-_COLUMNS, _TILE = 120, 2**15
+# A tile of the gradient has at most so many columns, and so many entries over all components: 1 MB in float64. Smaller
+# tiles are as fast on one thread but too small to share among several; from 4 MB on they leave the cache. Of 128 columns
+# they take a third longer: rows a power of two apart compete for the same cache lines.
+_COLUMNS, _TILE = 200, 2**17
 
 
 class Window(NamedTuple):
-    """Local parameters in the layout of kernels: a last axis d or a, inputs n first."""
+    """Local parameters as kernels have them, inputs first."""
 
     x: Array  # [n, d]
     lengthscale: Array  # [n, a, d]
     amplitude: Array  # [n, a]
     frequency: Array | None = None  # [n, a, d]
-    chirp: Array | None = None  # [n, a, d]
     angle: Array | None = None  # [n, a]: adds φ_i − φ_j to U
 
 
 class _Side(NamedTuple):
-    """One side of a covariance matrix, inputs last; what a form calls vectors is the second axis, x first."""
+    """One side of a covariance matrix, inputs last."""
 
-    vectors: Array  # [d, f, a, n]
-    factor: Array  # h, [a, n]
+    vectors: Array  # [d, f, a, n]: what the form needs along f, the inputs x first
+    factor: Array  # [a, n]: h
     angle: Array | None  # [a, n]
 
 
 class _Polar(NamedTuple):
-    """exp(−E/2 + iU) (turn[0] − i turn[1]) / N of all pairs; a missing U is 0, a missing turn and N are 1."""
+    """exp(−E/2 + iU) (turn₀ − i turn₁) / N of pairs; a missing U is 0, a missing N or turn is 1."""
 
     E: Array
     U: Array | None = None
@@ -73,11 +72,11 @@ class _Polar(NamedTuple):
 
 
 class _Form(NamedTuple):
-    """A kernel family: ``polar`` of all pairs, and ``slopes``, the matrices of the gradient along one dimension.
+    """A kernel family: ``polar`` over all dimensions, and ``slopes``, the gradient along one of them.
 
-    ``slopes`` takes G C and G S and gives two tuples, one entry per vector: the matrices whose row sums are the
-    gradient on the left side and those whose column sums are the gradient on the right. The first belongs to x, is
-    the same on both sides and enters with opposite signs: T = −∂K/∂τ.
+    ``slopes`` takes GC and GS and gives, for each vector of the left side, the matrix whose row sums are its gradient,
+    and for each of the right side that whose column sums are. The first belongs to x, is the same on both sides and
+    enters with opposite signs: T = −∂/∂τ.
     """
 
     polar: Callable[[Array, Array], _Polar]
@@ -93,8 +92,7 @@ def stationary_cross(p: Window, q: Window) -> Array:
     """
     narrow = 1.0 / p.lengthscale
     left = (p.x[:, None], narrow) if p.frequency is None else (p.x[:, None], narrow, p.frequency)
-    form = _Form(_stationary_polar, _stationary_slopes)
-    return _cross(form, _side(left, p.amplitude), _side((q.x[:, None],), q.amplitude))
+    return _cross(_STATIONARY, _side(left, p.amplitude), _side((q.x[:, None],), q.amplitude))
 
 
 @jax.jit
@@ -112,33 +110,28 @@ def windowed_cross(p: Window, q: Window) -> Array:
         vectors = (w.x[:, None] / unit, lengthscale**2)
         return _side(vectors if w.frequency is None else (*vectors, w.frequency * unit), h, w.angle)
 
-    form = _Form(_convolutional_polar, _convolutional_slopes)
-    if p.frequency is None:
-        form = _Form(_quadratic_polar, _quadratic_slopes)
-    return _cross(form, side(p), side(q))
+    return _cross(_QUADRATIC if p.frequency is None else _CONVOLUTIONAL, side(p), side(q))
 
 
 @jax.jit
-def chirplet_cross(p: Window, q: Window) -> Array:
-    """Chirplet: the covariance matrix ``[n, m]`` of ``Chirplet``, with ``frequency`` and ``chirp``."""
+def chirplet_cross(p: Any, q: Any) -> Array:
+    """The covariance matrix ``[n, m]`` of ``Chirplet``, from its own local parameters."""
     unit = _unit(p.lengthscale)
 
-    def side(w: Window) -> _Side:
-        assert w.frequency is not None and w.chirp is not None  # noqa: S101, PT018
+    def side(w: Any) -> _Side:
         alpha = (w.lengthscale / unit) ** -2
         h = w.amplitude * jnp.sqrt(jnp.sqrt(_product(alpha)))
         return _side((w.x[:, None] / unit, alpha, w.frequency * unit, w.chirp * unit**2), h)
 
-    return _cross(_Form(_chirplet_polar, _chirplet_slopes), side(p), side(q))
+    return _cross(_CHIRPLET, side(p), side(q))
 
 
 def sincos(u: Array) -> tuple[Array, Array]:
     """Sine and cosine by polynomials that vectorise: absolute error below 3e-16 (float64) or 1e-7 (float32).
 
-    u = kπ/2 + t with |t| ≤ π/4, π/2 in three parts of which k times the first two is exact (fdlibm's for float64,
-    Cephes' for float32, as are the polynomials in t). Tested for |u| ≤ 1e4. Beyond 1e6 (float64) or 3e4 (float32)
-    k times the parts rounds, and errors grow like the rounding error of u itself; beyond the range of the integers
-    (1e15, 1e7) the values mean nothing, as those of any sine of a rounded argument.
+    u = kπ/2 + t with |t| ≤ π/4; π/2 is in three parts, k times the first two of which is exact, and the parts and the
+    polynomials in t are fdlibm's (float64) and Cephes' (float32). The bounds hold for |u| ≤ 1e4; beyond 1e6 (float64)
+    errors grow like the rounding of u itself, and beyond 1e15 (float64) or 1e7 (float32) the values mean nothing.
     """
     parts, sine, cosine = _SINCOS[jnp.dtype(u.dtype).name]
     k = jnp.round(u * (2.0 / math.pi))
@@ -186,12 +179,11 @@ def _horner(coefficients: tuple[float, ...], z: Array) -> Array:
 
 def _stationary_polar(p: Array, q: Array) -> _Polar:
     """E = Σ (τ/ℓ_i)², U = ⟨ω_i, τ⟩."""
-    E: Scalar = 0.0
-    U: Scalar = 0.0
+    E, U = cast(Any, (0.0, None if p.shape[1] == 2 else 0.0))
     for (x, narrow, *frequency), (y,) in zip(p, q, strict=True):
         E = E + ((x - y) * narrow) ** 2
-        U = U + (x - y) * frequency[0] if frequency else 0.0
-    return _Polar(jnp.asarray(E), jnp.asarray(U) if p.shape[1] == 3 else None)
+        U = U + (x - y) * frequency[0] if frequency else None
+    return _Polar(E, U)
 
 
 def _stationary_slopes(p: Array, q: Array, C: Array, S: Array) -> tuple[Vectors, Vectors]:
@@ -207,12 +199,11 @@ def _stationary_slopes(p: Array, q: Array, C: Array, S: Array) -> tuple[Vectors,
 
 def _quadratic_polar(p: Array, q: Array) -> _Polar:
     """With a = ℓ_i², b = ℓ_j²: E = Q = Σ τ²/(a + b), N = Π sqrt((a + b)/2), h = σ Π sqrt ℓ."""
-    E: Scalar = 0.0
-    product: Scalar = 1.0
+    E, product = cast(Any, (0.0, 1.0))
     for (x, a), (y, b) in zip(p, q, strict=True):
         E = E + (x - y) ** 2 / (a + b)
         product = product * (a + b)
-    return _Polar(jnp.asarray(E), N=_root(product, len(p)))
+    return _Polar(E, N=_root(product, len(p)))
 
 
 def _quadratic_slopes(p: Array, q: Array, C: Array, _: Array) -> tuple[Vectors, Vectors]:
@@ -226,15 +217,13 @@ def _quadratic_slopes(p: Array, q: Array, C: Array, _: Array) -> tuple[Vectors, 
 
 def _convolutional_polar(p: Array, q: Array) -> _Polar:
     """E = Q + S = Σ (τ² + ab δ²)/(a + b) with δ = ω_i − ω_j, U = Σ τ (aω_i + bω_j)/(a + b), N and h as above."""
-    E: Scalar = 0.0
-    U: Scalar = 0.0
-    product: Scalar = 1.0
+    E, U, product = cast(Any, (0.0, 0.0, 1.0))
     for (x, a, v), (y, b, w) in zip(p, q, strict=True):
         r = 1.0 / (a + b)
         E = E + ((x - y) ** 2 + (v - w) ** 2 * (a * b)) * r
         U = U + (x - y) * (a * v + b * w) * r
         product = product * (a + b)
-    return _Polar(jnp.asarray(E), jnp.asarray(U), _root(product, len(p)))
+    return _Polar(E, U, _root(product, len(p)))
 
 
 def _convolutional_slopes(p: Array, q: Array, C: Array, S: Array) -> tuple[Vectors, Vectors]:
@@ -268,12 +257,7 @@ def _chirplet_polar(p: Array, q: Array) -> _Polar:
     sums of terms that do not cancel. A^(−½) is ((√m + s) + ig)/sqrt(2 m^(3/2) (√m + s)): its product over dimensions is
     a turn by half the angles of A without an arctangent, and h = σ Π α^¼ completes the prefactor.
     """
-    E: Scalar = 0.0
-    U: Scalar = 0.0
-    c: Scalar = 1.0
-    s: Scalar = 0.0
-    moduli: Scalar = 1.0
-    roots: Scalar = 1.0
+    E, U, c, s, moduli, roots = cast(Any, (0.0, 0.0, 1.0, 0.0, 1.0, 1.0))
     for (x, alpha, v, chirp), (y, beta, w, other) in zip(p, q, strict=True):
         tau, delta, total, g = x - y, v - w, alpha + beta, chirp - other
         squared = total**2 + g**2
@@ -284,7 +268,7 @@ def _chirplet_polar(p: Array, q: Array) -> _Polar:
         U = U + 0.5 * (tau * (v + w) + (g * vi * vj - tau * (alpha**2 * vj - beta**2 * vi)) * r)
         c, s = c * (modulus + total) - s * g, s * (modulus + total) + c * g
         moduli, roots = moduli * modulus, roots * (modulus + total)
-    return _Polar(jnp.asarray(E), jnp.asarray(U), moduli * _root(roots, 0), (jnp.asarray(c), jnp.asarray(s)))
+    return _Polar(E, U, moduli * jnp.sqrt(roots), (c, s))
 
 
 def _chirplet_slopes(p: Array, q: Array, C: Array, S: Array) -> tuple[Vectors, Vectors]:
@@ -313,27 +297,29 @@ def _chirplet_slopes(p: Array, q: Array, C: Array, S: Array) -> tuple[Vectors, V
     return (T, *left), (T, *right)
 
 
-def _root(product: Scalar, halvings: int) -> Array:
-    """2^(−halvings/2) sqrt(product).
-
-    The factor stays outside the root: XLA turns a division by a bare root into 1/sqrt, which AVX2 does not vectorise.
-    """
+def _root(product: Array, halvings: int) -> Array:
+    """2^(−halvings/2) sqrt(product), the factor outside: XLA turns a division by a bare root into a multiplication by
+    ``rsqrt``, which AVX2 does not vectorise."""
     return 2.0 ** (-0.5 * halvings) * jnp.sqrt(product)
 
+
+_STATIONARY = _Form(_stationary_polar, _stationary_slopes)
+_QUADRATIC = _Form(_quadratic_polar, _quadratic_slopes)
+_CONVOLUTIONAL = _Form(_convolutional_polar, _convolutional_slopes)
+_CHIRPLET = _Form(_chirplet_polar, _chirplet_slopes)
 
 # --- matrices and gradients of any form ---
 
 
 def _matrix(form: _Form, p: _Side, q: _Side) -> Array:
     rows, columns = _packed((p, q))
-    K: Scalar = 0.0
+    K = cast(Any, 0.0)
     for a in range(p.factor.shape[0]):
         left, right = (jax.tree.map(lambda leaf, a=a: leaf[..., a, :], side) for side in (rows, columns))
-        modulus, cosine, _, N = _waves(form, left, right, lambda value: value)
-        C = modulus if cosine is None else modulus * cosine
-        C = C if N is None else C / N
+        modulus, cosine, _, N = _waves(form, left, right, lambda U: U)
+        C = modulus * cosine if N is None else modulus * cosine / N
         K = K + (left.factor[:, None] * right.factor) * C
-    return jnp.asarray(K)
+    return K
 
 
 def _forward(form: _Form, p: _Side, q: _Side) -> tuple[Array, tuple[_Side, _Side]]:
@@ -367,11 +353,7 @@ _cross.defvjp(_forward, _backward)
 def _tile_gradient(form: _Form, p: _Side, q: _Side, G: Array) -> tuple[_Side, _Side]:
     modulus, cosine, sine, N = _waves(form, p, q, _stored)
 
-    def product(wave: Array | float) -> Array:
-        value = G * modulus * wave
-        return _stored(value) if N is None else value / N
-
-    C, S = product(1.0 if cosine is None else cosine), product(0.0 if sine is None else sine)
+    C, S = (_stored(G * modulus * wave) if N is None else G * modulus * wave / N for wave in (cosine, sine))
 
     def along_rows(Z: Array) -> Array:
         return jnp.matmul(Z, q.factor[..., None], precision=lax.Precision.HIGHEST)[..., 0]
@@ -391,16 +373,14 @@ def _tile_gradient(form: _Form, p: _Side, q: _Side, G: Array) -> tuple[_Side, _S
     return _Side(left, along_rows(C), angles[0]), _Side(right, along_columns(C), angles[1])
 
 
-def _waves(
-    form: _Form, p: _Side, q: _Side, store: Callable[[Array], Array]
-) -> tuple[Array, Array | None, Array | None, Array | None]:
-    """exp(−E/2), cosine and sine of U and the turn, and N of all pairs ``[..., n, m]``."""
+def _waves(form: _Form, p: _Side, q: _Side, store: Callable[[Array], Array]) -> tuple[Array, Any, Any, Array | None]:
+    """exp(−E/2), cosine and sine of U less the turn, and N of all pairs ``[..., n, m]``."""
     E, U, N, turn = form.polar(p.vectors[..., None], q.vectors[..., None, :])
     if p.angle is not None and q.angle is not None:
         U = p.angle[..., None] - q.angle[..., None, :]
     modulus = jnp.exp(-0.5 * E)
     if U is None:
-        return modulus, None, None, N
+        return modulus, 1.0, 0.0, N
     s, c = sincos(store(U))
     if turn is not None:
         s, c = s * turn[0] - c * turn[1], c * turn[0] + s * turn[1]
@@ -442,7 +422,6 @@ def _packed(tree: Any) -> Any:
 
 def _tile_shape(n: int, m: int, components: int) -> tuple[int, int]:
     """Rows and columns of equal tiles that cover ``[n, m]``."""
-
     columns = min(m, 8 * -(-m // (8 * -(-m // _COLUMNS))))  # whole vectors
     down = -(-n // max(1, _TILE // (columns * components)))
     return -(-n // down), columns

@@ -53,8 +53,9 @@ class SquaredExponential(AbstractKernel):
 class SpectralMixture(AbstractKernel):
     """Spectral mixture: Σ_a σ(x_i) σ(x_j) exp(−‖τ/ℓ‖²/2) cos⟨ω, τ⟩.
 
-    In the family's form D = ‖τ/ℓ‖² and U = ⟨ω, τ⟩. Wilson & Adams (2013), Eq. 12, for any number of input dimensions:
-    a component's spectral density is a Gaussian with mean ω/2π and standard deviation 1/(2πℓ) cycles per input unit.
+    In the family's form D = ‖τ/ℓ‖² and U = ⟨ω, τ⟩. Wilson & Adams (2013); in several dimensions a
+    plane wave, the cosine of ⟨ω, τ⟩. A component's spectral density is a Gaussian with mean ω/2π and standard deviation
+    1/(2πℓ) cycles per input unit.
     """
 
     lengthscale: fn.Parameter = eqx.field(converter=fn.as_constant_lengthscale)

@@ -68,7 +68,7 @@ class NeighbourGP(AbstractModel):
         def summand(arrays: Any, members: Array) -> Array:
             model: NeighbourGP = eqx.combine(arrays, rest)
             y, K, _, _ = joint(model, data.data, members, None)
-            return jnp.sum(jax.vmap(conditional_log_density)(y, K))
+            return jax.vmap(conditional_log_density)(y, K)
 
         return data.scale * chunked_sum(summand, arrays, jnp.asarray(data.members), _CHUNK)
 
@@ -161,7 +161,10 @@ def joint(
     n, size = members.shape
     present = members >= 0
     block = data.rows(jnp.maximum(members, 0).ravel())
-    shaped = lambda leaf: leaf.reshape(n, size, *leaf.shape[1:])  # noqa: E731
+
+    def shaped(leaf: Array) -> Array:
+        return leaf.reshape(n, size, *leaf.shape[1:])
+
     variance, y = shaped(model.likelihood.variance(block)), jnp.where(present, shaped(block.y), 0.0)
     local = jax.tree.map(shaped, model.kernel.local(block.X))
     if X is not None:

@@ -103,7 +103,7 @@ def _expected_log_likelihood(model: Any, data: Data, mean: Array, root: Array | 
         X, y, error = rows
         p = kernel.local(X)
         f = whitened_marginals(inverse, kernel.cross(z, p), kernel.diagonal(p), mean, root)
-        return jnp.sum(likelihood.expected_log_density(y, f, likelihood.scale_at(X, error)))
+        return likelihood.expected_log_density(y, f, likelihood.scale_at(X, error))
 
     rows = tuple(jnp.asarray(part) for part in (data.X, data.y, data.error))
     return data.scale * chunked_sum(summand, (arrays, z, inverse, mean, root), rows, _CHUNK)
