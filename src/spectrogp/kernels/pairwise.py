@@ -10,15 +10,13 @@ K, the gradient in a vector θ_i is a row sum, that in θ_j a column sum, of a m
 stored between the passes. What makes it fast on a CPU, where XLA compiles elementwise operations to loops:
 
 - sine and cosine by polynomials (``sincos``): XLA calls a scalar function for each, ten times slower;
-- inputs along the last axis, so that loops are vectors; components and dimensions are unrolled in the one loop that
-  computes K, and nothing but K is written;
+- inputs along the last axis, so that loops are vectors, and one loop over all components and dimensions for K;
 - the gradient goes by tiles that stay in cache, and its sums are products with h, which XLA hands to a fast library;
 - XLA computes a value again in every loop that uses it, and fuses slices into loops, which then are not vectorised,
   unless the value ends in an operation it deems expensive, like a division: hence ``_stored``.
 
-What uses K may spoil this: a sum over all of K is fused with its loop and slows it, a matrix product or ``jnp.vdot`` is
-not. Batches of small matrices by ``vmap`` are best taken 16 to 64 at a time (``lax.map`` with ``batch_size``).
-
+A sum over all of K would be fused with its loop and slow it; a matrix product or ``jnp.vdot`` is not. Batches of small
+matrices by ``vmap`` are best taken 16 to 64 at a time (``lax.map`` with ``batch_size``).
 Reverse mode only: ``jax.jvp`` and ``jax.jacfwd`` of a fast ``cross`` raise a TypeError; ``AbstractKernel.cross(kernel,
 p, q)``, the generic path, has every derivative. Derivatives *of* gradients (``jax.hessian``, ``jax.jvp`` of a gradient,
 a gradient of a gradient) work: the rules here are plain JAX.
@@ -37,10 +35,12 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 Vectors: TypeAlias = tuple[Array, ...]
+# (E, U, N, turn): exp(−E/2 + iU) (turn₀ − i turn₁)/N of pairs; None for U = 0, N = 1, turn = (1, 0)
+Polar: TypeAlias = tuple[Any, Any, Any, Any]
 
 # A tile of the gradient has at most so many columns, and so many entries over all components: 1 MB in float64. Smaller
-# tiles are as fast on one thread but too small to share among several; from 4 MB on they leave the cache. Of 128 columns
-# they take a third longer: rows a power of two apart compete for the same cache lines.
+# ones are as fast on one thread but too small to share among several, larger ones leave the cache, and those of 128
+# columns take a fifth longer: rows a power of two apart compete for the same cache lines.
 _COLUMNS, _TILE = 200, 2**17
 
 
@@ -62,15 +62,6 @@ class _Side(NamedTuple):
     angle: Array | None  # [a, n]
 
 
-class _Polar(NamedTuple):
-    """exp(−E/2 + iU) (turn₀ − i turn₁) / N of pairs; a missing U is 0, a missing N or turn is 1."""
-
-    E: Array
-    U: Array | None = None
-    N: Array | None = None
-    turn: tuple[Array, Array] | None = None
-
-
 class _Form(NamedTuple):
     """A kernel family: ``polar`` over all dimensions, and ``slopes``, the gradient along one of them.
 
@@ -79,16 +70,16 @@ class _Form(NamedTuple):
     enters with opposite signs: T = −∂/∂τ.
     """
 
-    polar: Callable[[Array, Array], _Polar]
+    polar: Callable[[Array, Array], Polar]
     slopes: Callable[[Array, Array, Array, Array], tuple[Vectors, Vectors]]
 
 
 @jax.jit
 def stationary_cross(p: Window, q: Window) -> Array:
-    """SE and SM: Σ_a σ_i σ_j exp(−‖τ/ℓ_i‖²/2) cos⟨ω_i, τ⟩ ``[n, m]``, without cosine when there is no frequency.
+    """SE and, with ``frequency``, SM: Σ_a σ_i σ_j exp(−‖τ/ℓ_i‖²/2) cos⟨ω_i, τ⟩ ``[n, m]``.
 
-    By differences τ, not by the matrix product ‖x‖² − 2⟨x, y⟩ + ‖y‖², which cancels for inputs that are close to each
-    other and far from their mean; the exponential dominates the time either way.
+    By differences τ: the matrix product in ‖x‖² − 2⟨x, y⟩ + ‖y‖² cancels for inputs that are close to each other and
+    far from their mean, and the exponential dominates the time either way.
     """
     narrow = 1.0 / p.lengthscale
     left = (p.x[:, None], narrow) if p.frequency is None else (p.x[:, None], narrow, p.frequency)
@@ -99,8 +90,7 @@ def stationary_cross(p: Window, q: Window) -> Array:
 def windowed_cross(p: Window, q: Window) -> Array:
     """NSQ, CSK, GSM and Phase: Σ_a σ_i σ_j ρ_ij exp(−(Q_ij + S_ij)/2) cos U_ij ``[n, m]``.
 
-    With ``frequency``: S and U = ⟨ω_ij, τ⟩ as in ``ConvolutionalSpectral``; with ``angle``: S = 0 and U = φ_i − φ_j;
-    with neither: S = U = 0.
+    With ``frequency``, S and U = ⟨ω_ij, τ⟩ are those of CSK; with ``angle``, S = 0 and U = φ_i − φ_j; else S = U = 0.
     """
     unit = _unit(p.lengthscale)
 
@@ -135,87 +125,77 @@ def sincos(u: Array) -> tuple[Array, Array]:
     """
     parts, sine, cosine = _SINCOS[jnp.dtype(u.dtype).name]
     k = jnp.round(u * (2.0 / math.pi))
-    t = u
-    for part in parts:
-        t = t - k * part
+    t = functools.reduce(lambda rest, part: rest - k * part, parts, u)
     z = t * t
-    s = t + t * z * _horner(sine, z)
-    c = (1.0 - 0.5 * z) + z * z * _horner(cosine, z)
+
+    def polynomial(coefficients: Any) -> Array:
+        return functools.reduce(lambda value, coefficient: value * z + coefficient, coefficients)
+
+    s, c = t + t * z * polynomial(sine), (1.0 - 0.5 * z) + z * z * polynomial(cosine)
     quadrant = k - 4.0 * jnp.floor(0.25 * k)
     odd = (quadrant == 1.0) | (quadrant == 3.0)
     s, c = jnp.where(odd, c, s), jnp.where(odd, s, c)
     return jnp.where(quadrant >= 2.0, -s, s), jnp.where((quadrant == 1.0) | (quadrant == 2.0), -c, c)
 
 
-_SINCOS = {
+# The parts of π/2; (sin t / t − 1)/t² and (cos t − 1 + t²/2)/t⁴ as polynomials in t², highest power first.
+# fmt: off
+_SINCOS: dict[str, tuple[tuple[float, ...], ...]] = {
     "float64": (
         (1.57079632673412561417, 6.07710050630396597660e-11, 2.02226624879595063154e-21),
-        (
-            *(-1.66666666666666324348e-1, 8.33333333332248946124e-3, -1.98412698298579493134e-4),
-            *(2.75573137070700676789e-6, -2.50507602534068634195e-8, 1.58969099521155010221e-10),
-        ),
-        (
-            *(4.16666666666666019037e-2, -1.38888888888741095749e-3, 2.48015872894767294178e-5),
-            *(-2.75573143513906633035e-7, 2.08757232129817482790e-9, -1.13596475577881948265e-11),
-        ),
+        (1.58969099521155010221e-10, -2.50507602534068634195e-8, 2.75573137070700676789e-6,
+         -1.98412698298579493134e-4, 8.33333333332248946124e-3, -1.66666666666666324348e-1),
+        (-1.13596475577881948265e-11, 2.08757232129817482790e-9, -2.75573143513906633035e-7,
+         2.48015872894767294178e-5, -1.38888888888741095749e-3, 4.16666666666666019037e-2),
     ),
     "float32": (
         (1.5703125, 4.837512969970703e-4, 7.549789948768648e-8),
-        (-1.6666654611e-1, 8.3321608736e-3, -1.9515295891e-4),
-        (4.166664568298827e-2, -1.388731625493765e-3, 2.443315711809948e-5),
+        (-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1),
+        (2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2),
     ),
 }
-
-
-def _horner(coefficients: tuple[float, ...], z: Array) -> Array:
-    value = jnp.full_like(z, coefficients[-1])
-    for coefficient in coefficients[-2::-1]:
-        value = value * z + coefficient
-    return value
+# fmt: on
 
 
 # --- the forms ---
 
 
-def _stationary_polar(p: Array, q: Array) -> _Polar:
+def _stationary_polar(p: Array, q: Array) -> Polar:
     """E = Σ (τ/ℓ_i)², U = ⟨ω_i, τ⟩."""
-    E, U = cast(Any, (0.0, None if p.shape[1] == 2 else 0.0))
+    E, U = cast(Any, (0.0, 0.0))
     for (x, narrow, *frequency), (y,) in zip(p, q, strict=True):
         E = E + ((x - y) * narrow) ** 2
         U = U + (x - y) * frequency[0] if frequency else None
-    return _Polar(E, U)
+    return E, U, None, None
 
 
 def _stationary_slopes(p: Array, q: Array, C: Array, S: Array) -> tuple[Vectors, Vectors]:
     """With n = 1/ℓ: T = n² τ C + ω S, ∂/∂n = −n τ² C, ∂/∂ω = −τ S."""
     x, narrow, *frequency = p
     tau = x - q[0]
-    T = narrow**2 * tau * C
-    if not frequency:
-        return (T, -narrow * tau**2 * C), (T,)
-    T = T + frequency[0] * S
-    return (T, -narrow * tau**2 * C, -tau * S), (T,)
+    T = narrow**2 * tau * C + sum(w * S for w in frequency)
+    return (T, -narrow * tau**2 * C, *(-tau * S for _ in frequency)), (T,)
 
 
-def _quadratic_polar(p: Array, q: Array) -> _Polar:
+def _quadratic_polar(p: Array, q: Array) -> Polar:
     """With a = ℓ_i², b = ℓ_j²: E = Q = Σ τ²/(a + b), N = Π sqrt((a + b)/2), h = σ Π sqrt ℓ."""
     E, product = cast(Any, (0.0, 1.0))
     for (x, a), (y, b) in zip(p, q, strict=True):
         E = E + (x - y) ** 2 / (a + b)
         product = product * (a + b)
-    return _Polar(E, N=_root(product, len(p)))
+    # The factor 2^(−D/2) stays outside: XLA turns a division by a bare root into rsqrt, which AVX2 does not vectorise.
+    return E, None, 2.0 ** (-0.5 * len(p)) * jnp.sqrt(product), None
 
 
 def _quadratic_slopes(p: Array, q: Array, C: Array, _: Array) -> tuple[Vectors, Vectors]:
     """With r = 1/(a + b): T = r τ C and ∂/∂a = ∂/∂b = ½ r (r τ² − 1) C."""
     (x, a), (y, b) = p, q
-    r = 1.0 / (a + b)
-    tau = x - y
+    r, tau = 1.0 / (a + b), x - y
     both = (r * tau * C, 0.5 * r * (r * tau**2 - 1.0) * C)
     return both, both
 
 
-def _convolutional_polar(p: Array, q: Array) -> _Polar:
+def _convolutional_polar(p: Array, q: Array) -> Polar:
     """E = Q + S = Σ (τ² + ab δ²)/(a + b) with δ = ω_i − ω_j, U = Σ τ (aω_i + bω_j)/(a + b), N and h as above."""
     E, U, product = cast(Any, (0.0, 0.0, 1.0))
     for (x, a, v), (y, b, w) in zip(p, q, strict=True):
@@ -223,7 +203,7 @@ def _convolutional_polar(p: Array, q: Array) -> _Polar:
         E = E + ((x - y) ** 2 + (v - w) ** 2 * (a * b)) * r
         U = U + (x - y) * (a * v + b * w) * r
         product = product * (a + b)
-    return _Polar(E, U, _root(product, len(p)))
+    return E, U, 2.0 ** (-0.5 * len(p)) * jnp.sqrt(product), None
 
 
 def _convolutional_slopes(p: Array, q: Array, C: Array, S: Array) -> tuple[Vectors, Vectors]:
@@ -236,8 +216,7 @@ def _convolutional_slopes(p: Array, q: Array, C: Array, S: Array) -> tuple[Vecto
     They hold differences of frequencies only, so they stay accurate when all frequencies are large.
     """
     (x, a, v), (y, b, w) = p, q
-    r = 1.0 / (a + b)
-    tau = x - y
+    r, tau = 1.0 / (a + b), x - y
     ad, bd = a * (v - w), b * (v - w)
     T = r * (tau * C + (a * v + b * w) * S)
     left = 0.5 * r * (r * ((tau**2 - bd**2) * C - 2.0 * (tau * bd) * S) - C), -a * r * (bd * C + tau * S)
@@ -245,7 +224,7 @@ def _convolutional_slopes(p: Array, q: Array, C: Array, S: Array) -> tuple[Vecto
     return (T, *left), (T, *right)
 
 
-def _chirplet_polar(p: Array, q: Array) -> _Polar:
+def _chirplet_polar(p: Array, q: Array) -> Polar:
     """The complex form of ``Chirplet`` in real numbers.
 
     With α = ℓ⁻², A = a_i + ā_j = s − ig, s = α_i + α_j, g = c_i − c_j, m = |A|², the dechirped differences
@@ -254,21 +233,20 @@ def _chirplet_polar(p: Array, q: Array) -> _Polar:
         E = −2 Re e = Σ (α_i v_j² + α_j v_i² + α_i α_j s τ²)/m
         U = −Im e = Σ τ(ω_i + ω_j)/2 + (g v_i v_j − τ(α_i² v_j − α_j² v_i))/(2m)
 
-    sums of terms that do not cancel. A^(−½) is ((√m + s) + ig)/sqrt(2 m^(3/2) (√m + s)): its product over dimensions is
-    a turn by half the angles of A without an arctangent, and h = σ Π α^¼ completes the prefactor.
+    sums of terms that do not cancel. sqrt(2/A) = ((√m + s) + ig)/(√m sqrt(√m + s)) is a turn by half the angle of A
+    without an arctangent; h = σ Π α^¼ completes the prefactor.
     """
     E, U, c, s, moduli, roots = cast(Any, (0.0, 0.0, 1.0, 0.0, 1.0, 1.0))
     for (x, alpha, v, chirp), (y, beta, w, other) in zip(p, q, strict=True):
         tau, delta, total, g = x - y, v - w, alpha + beta, chirp - other
-        squared = total**2 + g**2
-        modulus = jnp.sqrt(squared)
-        r = 1.0 / squared
+        r = 1.0 / (total**2 + g**2)
+        modulus = jnp.sqrt(total**2 + g**2)
         vi, vj = delta - chirp * tau, delta - other * tau
         E = E + (alpha * vj**2 + beta * vi**2 + alpha * beta * total * tau**2) * r
         U = U + 0.5 * (tau * (v + w) + (g * vi * vj - tau * (alpha**2 * vj - beta**2 * vi)) * r)
         c, s = c * (modulus + total) - s * g, s * (modulus + total) + c * g
         moduli, roots = moduli * modulus, roots * (modulus + total)
-    return _Polar(E, U, moduli * jnp.sqrt(roots), (c, s))
+    return E, U, moduli * jnp.sqrt(roots), (c, s)
 
 
 def _chirplet_slopes(p: Array, q: Array, C: Array, S: Array) -> tuple[Vectors, Vectors]:
@@ -297,33 +275,24 @@ def _chirplet_slopes(p: Array, q: Array, C: Array, S: Array) -> tuple[Vectors, V
     return (T, *left), (T, *right)
 
 
-def _root(product: Array, halvings: int) -> Array:
-    """2^(−halvings/2) sqrt(product), the factor outside: XLA turns a division by a bare root into a multiplication by
-    ``rsqrt``, which AVX2 does not vectorise."""
-    return 2.0 ** (-0.5 * halvings) * jnp.sqrt(product)
-
-
 _STATIONARY = _Form(_stationary_polar, _stationary_slopes)
 _QUADRATIC = _Form(_quadratic_polar, _quadratic_slopes)
 _CONVOLUTIONAL = _Form(_convolutional_polar, _convolutional_slopes)
 _CHIRPLET = _Form(_chirplet_polar, _chirplet_slopes)
+
 
 # --- matrices and gradients of any form ---
 
 
 def _matrix(form: _Form, p: _Side, q: _Side) -> Array:
     rows, columns = _packed((p, q))
-    K = cast(Any, 0.0)
+    K: Any = 0.0
     for a in range(p.factor.shape[0]):
         left, right = (jax.tree.map(lambda leaf, a=a: leaf[..., a, :], side) for side in (rows, columns))
         modulus, cosine, _, N = _waves(form, left, right, lambda U: U)
         C = modulus * cosine if N is None else modulus * cosine / N
         K = K + (left.factor[:, None] * right.factor) * C
     return K
-
-
-def _forward(form: _Form, p: _Side, q: _Side) -> tuple[Array, tuple[_Side, _Side]]:
-    return _matrix(form, p, q), (p, q)
 
 
 def _backward(form: _Form, sides: tuple[_Side, _Side], G: Array) -> tuple[_Side, _Side]:
@@ -338,21 +307,18 @@ def _backward(form: _Form, sides: tuple[_Side, _Side], G: Array) -> tuple[_Side,
         top, start = jnp.minimum(i, n - rows), jnp.minimum(j, m - columns)
         fresh = (top + jnp.arange(rows) >= i)[:, None] & (start + jnp.arange(columns) >= j)
         part = jnp.where(fresh, lax.dynamic_slice(G, (top, start), (rows, columns)), 0.0)
-        left, right = _cut(p, top, rows), _cut(q, start, columns)
-        dp, dq = _tile_gradient(form, *_stored((left, right, part)))
+        dp, dq = _tile_gradient(form, *_stored((_cut(p, top, rows), _cut(q, start, columns), part)))
         return _added(gradients[0], dp, top), _added(gradients[1], dq, start)
 
-    zeros = jax.tree.map(jnp.zeros_like, sides)
-    return lax.fori_loop(0, down * along, tile, zeros)
+    return lax.fori_loop(0, down * along, tile, jax.tree.map(jnp.zeros_like, sides))
 
 
 _cross = jax.custom_vjp(_matrix, nondiff_argnums=(0,))
-_cross.defvjp(_forward, _backward)
+_cross.defvjp(lambda form, p, q: (_matrix(form, p, q), (p, q)), _backward)
 
 
 def _tile_gradient(form: _Form, p: _Side, q: _Side, G: Array) -> tuple[_Side, _Side]:
     modulus, cosine, sine, N = _waves(form, p, q, _stored)
-
     C, S = (_stored(G * modulus * wave) if N is None else G * modulus * wave / N for wave in (cosine, sine))
 
     def along_rows(Z: Array) -> Array:
@@ -395,15 +361,13 @@ def _side(vectors: Vectors, factor: Array, angle: Array | None = None) -> _Side:
 
 
 def _unit(lengthscale: Array) -> Array:
-    """A power of two near the first lengthscales ``[a, d]``: a unit of length that keeps products of lengthscales over
-    dimensions from overflowing, and by which division is exact."""
+    """A unit of length ``[a, d]`` in which products over dimensions do not overflow; a power of two divides exactly."""
     _, exponent = jnp.frexp(lax.stop_gradient(lengthscale[0]))
     return jnp.ldexp(jnp.ones_like(lengthscale[0]), exponent)
 
 
 def _product(values: Array) -> Array:
-    """Π over the last axis, one factor after the other: the gradient of ``jnp.prod`` is slow."""
-    return functools.reduce(jnp.multiply, jnp.moveaxis(values, -1, 0))
+    return functools.reduce(jnp.multiply, values.T).T  # along the last axis; the gradient of jnp.prod is slow
 
 
 def _stored(tree: Any) -> Any:
@@ -412,8 +376,7 @@ def _stored(tree: Any) -> Any:
 
 
 def _packed(tree: Any) -> Any:
-    """The same arrays, side by side in one stored vector: else XLA keeps them in the order they came in, inputs first,
-    and every vector load of the pairwise loop becomes a gather."""
+    """The same arrays, stored side by side in one vector: else XLA leaves the inputs first and loads become gathers."""
     leaves, structure = jax.tree.flatten(tree)
     ends = list(itertools.accumulate(leaf.size for leaf in leaves))
     parts = jnp.split(_stored(jnp.concatenate([leaf.ravel() for leaf in leaves])), ends[:-1])
@@ -422,7 +385,8 @@ def _packed(tree: Any) -> Any:
 
 def _tile_shape(n: int, m: int, components: int) -> tuple[int, int]:
     """Rows and columns of equal tiles that cover ``[n, m]``."""
-    columns = min(m, 8 * -(-m // (8 * -(-m // _COLUMNS))))  # whole vectors
+    columns = 8 * -(-m // (8 * -(-m // _COLUMNS)))  # whole vectors
+    columns = min(m, columns + 8 * (columns % 128 == 0))
     down = -(-n // max(1, _TILE // (columns * components)))
     return -(-n // down), columns
 
@@ -432,8 +396,5 @@ def _cut(side: _Side, start: Array, size: int) -> _Side:
 
 
 def _added(total: _Side, part: _Side, start: Array) -> _Side:
-    def add(whole: Array, piece: Array) -> Array:
-        old = lax.dynamic_slice_in_dim(whole, start, piece.shape[-1], axis=-1)
-        return lax.dynamic_update_slice_in_dim(whole, old + piece, start, axis=-1)
-
-    return jax.tree.map(add, total, part)
+    new = jax.tree.map(jnp.add, _cut(total, start, part.factor.shape[-1]), part)
+    return jax.tree.map(lambda old, piece: lax.dynamic_update_slice_in_dim(old, piece, start, axis=-1), total, new)
