@@ -126,7 +126,8 @@ class Drawn:
 
 def drawn(D, names):
     fields = {name: (TABLES | CONSTANTS)[name](D) for name in names}
-    fields["X"] = unit((N, D)).map(lambda table: 10 * table)
+    # Inputs at any distance, so that some lengthscale always fits.
+    fields["X"] = st.tuples(unit((N, D)), st.floats(-3, 1)).map(lambda parts: parts[0] * 10.0 ** parts[1])
     repeated = arrays(np.intp, N, elements=st.integers(0, N - 1), fill=st.nothing())
     fields["rows"] = st.just(np.arange(N)) | repeated
     return st.fixed_dictionaries(fields).map(Drawn)

@@ -232,7 +232,7 @@ def _reject(shape: tuple[int, ...], name: str, trailing: tuple[int, ...], n: int
     shapes = [axes, ["a", *axes]] if len(trailing) != 1 else [[], axes, ["a", *axes]]
     lead = [] if n is None else ["n"]
     expected = " or ".join("[" + ", ".join([*lead, *tail]) + "]" for tail in shapes)
-    sizes = ", ".join([f"n = {n}"] * (n is not None) + [f"d = {trailing[0]}"] * bool(trailing))
+    sizes = ", ".join([f"n = {n}"] * (n is not None) + [f"d = {d}" for d in trailing[:1]])
     where = f" with {sizes}" if sizes else ""
     got = list(shape) if n is not None else list(shape[1:])
     kind = "callable gave" if n is not None else "got"

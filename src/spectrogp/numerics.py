@@ -55,7 +55,9 @@ def entry_point(function: Callable[Arguments, Result]) -> Callable[Arguments, Re
             return function(*args, **kwargs)
         with jax.enable_x64(_double.get()):
             result = function(*args, **kwargs)
-        # A callable parameter may close over a traced value that no argument shows: leave such results to JAX.
-        return result if traced(result) else jax.tree.map(np.asarray, result)
+        if traced(result):
+            # A callable parameter closes over a traced value that no argument shows: start again as the caller's JAX.
+            return function(*args, **kwargs)
+        return jax.tree.map(np.asarray, result)
 
     return run

@@ -52,6 +52,8 @@ class AbstractKernel(eqx.Module):
     shared by every matrix made from it and the joint matrix stays positive semidefinite.
     """
 
+    __array_ufunc__ = None  # an array times a kernel is an error, not an array of kernels
+
     @abstractmethod
     def local(self, X: Array) -> Local:
         """Local parameters at inputs ``[n, d]``: a pytree of arrays with leading axis n."""

@@ -57,19 +57,23 @@ class Chirplet(AbstractKernel):
         return ChirpletLocal(x=X, chirp=jnp.broadcast_to(chirp, values["frequency"].shape), **values)
 
     def pair(self, p: ChirpletLocal, q: ChirpletLocal) -> Characteristic:
+        # The exponent of the formula above, centred between the inputs: for windows that follow a chirp its terms are
+        # huge and cancel, and η, the frequency that the chirps leave over, is what remains.
         tau = p.x - q.x
-        delta = p.frequency - q.frequency
-        a, b = _curvature(p), jnp.conj(_curvature(q))
-        A = a + b
-        # Re A > 0, so the principal root is right per dimension (not for the product over dimensions).
-        modulus = jnp.sqrt(2.0 / (p.lengthscale * q.lengthscale * jnp.abs(A)))
-        exponent = -0.5 * (a * b * tau**2 + delta**2) / A - 1j * tau * (b * p.frequency + a * q.frequency) / A
-        # K_i K̄_j turns by −ωτ; the sign of the phase is free in a real kernel, and +ωτ is the family's convention.
-        phase = 0.5 * jnp.angle(A) - exponent.imag
+        s, r = p.lengthscale**-2, q.lengthscale**-2
+        alpha, beta, gap = s + r, q.chirp - p.chirp, s - r  # A = α + iβ
+        eta = (p.frequency - q.frequency) - 0.5 * tau * (p.chirp + q.chirp)
+        size = alpha**2 + beta**2
+        D = (alpha * (tau**2 * (s * r + 0.25 * beta**2) + eta**2) - tau * gap * eta * beta) / size
+        turn = (tau * gap * eta - 0.5 * tau**2 * alpha * beta) * alpha + (
+            tau**2 * (s * r - 0.25 * beta**2) + eta**2
+        ) * beta
+        # Re A > 0, so the principal root is right per dimension (not for the product over dimensions). K_i K̄_j turns by
+        # −ωτ; the sign of the phase is free in a real kernel, and +ωτ is the family's convention.
+        U = 0.5 * tau * (p.frequency + q.frequency) - 0.5 * turn / size + 0.5 * jnp.arctan2(beta, alpha)
+        modulus = jnp.sqrt(2.0 * jnp.sqrt(s * r / size))
         return Characteristic(
-            p.amplitude * q.amplitude * jnp.prod(modulus, axis=-1),
-            -2.0 * jnp.sum(exponent.real, axis=-1),
-            jnp.sum(phase, axis=-1),
+            p.amplitude * q.amplitude * jnp.prod(modulus, axis=-1), jnp.sum(D, axis=-1), jnp.sum(U, axis=-1)
         )
 
     def cross(self, p: ChirpletLocal, q: ChirpletLocal) -> Array:
@@ -78,10 +82,6 @@ class Chirplet(AbstractKernel):
     def basis(self, p: ChirpletLocal, u: Array) -> Array:
         """K_x(u) of one input at one point u: complex ``[a]``, of unit norm times the amplitude."""
         return window(u - p.x, p.lengthscale, p.frequency, p.chirp, p.amplitude)
-
-
-def _curvature(p: ChirpletLocal) -> Array:
-    return p.lengthscale**-2 - 1j * p.chirp
 
 
 def _own_derivative(function: fn.Function, X: Array) -> Array:

@@ -12,6 +12,7 @@ import numpy as np
 from jax import Array
 
 from .. import functions as fn
+from ..numerics import traced
 from .base import AbstractKernel, Characteristic
 
 
@@ -110,6 +111,10 @@ class HarmonizableMixture(AbstractKernel):
             raise ValueError(
                 f"weight must have shape [p, q, r] with p = {P}, q = {Q}, got {list(np.shape(self.weight))}"
             )
+        if np.shape(self.scale) not in ((), (1,), (d,), (P, 1), (P, d)):
+            raise ValueError(
+                f"scale must be a number, [d] or [p, d] with p = {P}, d = {d}, got {list(np.shape(self.scale))}"
+            )
         for name in ("lengthscale", "window"):
             if np.shape(getattr(self, name)) not in ((), (1,), (d,), (d, d)):
                 raise ValueError(
@@ -151,7 +156,11 @@ class HarmonizableMixture(AbstractKernel):
 def _as_extent(value: Any, name: str) -> Any:
     """A positive length (infinite allowed) per dimension, or a matrix whose inverse brings offsets to unit length."""
     extent = fn.as_constant(name)(value, finite=False)
-    return fn.positive(extent, name) if np.ndim(extent) < 2 else extent
+    if np.ndim(extent) < 2:
+        return fn.positive(extent, name)
+    if not traced(extent) and extent.shape[0] == extent.shape[1] and not np.linalg.cond(extent) < 1e12:
+        raise ValueError(f"{name} must be a matrix with an inverse, got a singular one")
+    return extent
 
 
 def _as_weight(value: Any) -> Any:

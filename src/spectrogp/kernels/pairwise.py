@@ -17,9 +17,8 @@ stored between the passes. What makes it fast on a CPU, where XLA compiles eleme
 
 A sum over all of K would be fused with its loop and slow it; a matrix product or ``jnp.vdot`` is not. Batches of small
 matrices by ``vmap`` are best taken 16 to 64 at a time (``lax.map`` with ``batch_size``).
-Reverse mode only: ``jax.jvp`` and ``jax.jacfwd`` of a fast ``cross`` raise a TypeError; ``AbstractKernel.cross(kernel,
-p, q)``, the generic path, has every derivative. Derivatives *of* gradients (``jax.hessian``, ``jax.jvp`` of a gradient,
-a gradient of a gradient) work: the rules here are plain JAX.
+Reverse mode only: ``jax.jvp`` of a fast ``cross`` raises TypeError; the generic ``AbstractKernel.cross(kernel, p, q)``
+has every derivative. Derivatives of gradients (``jax.hessian``) work, since the rules here are plain JAX.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ class Window(NamedTuple):
     lengthscale: Array  # [n, a, d]
     amplitude: Array  # [n, a]
     frequency: Array | None = None  # [n, a, d]
-    angle: Array | None = None  # [n, a]: adds φ_i − φ_j to U
+    angle: Array | None = None  # [n, a]: φ of U = φ_i − φ_j
 
 
 class _Side(NamedTuple):
