@@ -72,6 +72,44 @@ def test_functions_pass_through_their_inducing_values():
         np.testing.assert_allclose(group(jnp.asarray(Z))[..., 0], expected, atol=1e-10)
 
 
+def test_draws_of_functions_have_the_conditional_moments():
+    """Over draws, random waves have exactly the prior's covariance, so Monte-Carlo error is all that remains."""
+    group = FunctionGroup(Z[::2], 1.0, warp="identity", lengthscale=0.4, amplitude=0.7)
+    group = eqx.tree_at(lambda g: g.whitened.raw, group, np.array([[1.0], [-0.5], [0.3]]))
+    X = np.array([[-1.0], [-0.4], [-0.35], [0.9], [2.5]])  # an inducing input, near neighbours, and far outside
+
+    def k(a, b):
+        return 0.7**2 * np.exp(-0.5 * ((a - b.T) / 0.4) ** 2)
+
+    L = np.linalg.cholesky(k(Z[::2], Z[::2]))
+    A = np.linalg.solve(L, k(Z[::2], X))
+    mean, covariance = 1.0 + A.T @ np.array([1.0, -0.5, 0.3]), k(X, X) - A.T @ A
+
+    draws = 20_000
+    with double():
+        entered, at, keys = constrain(group), jnp.asarray(X), jax.random.split(jax.random.key(0), draws)
+        whole = np.asarray(jax.jit(jax.vmap(lambda key: entered.draw(key, waves=64)(at)))(keys))
+        single = np.asarray(jax.jit(jax.vmap(lambda key: entered.draw_marginals(at, key)))(keys))
+        moments = entered.conditional(at)
+    np.testing.assert_allclose(moments[0], mean, atol=1e-10)
+    np.testing.assert_allclose(moments[1] ** 2, np.diag(covariance), atol=1e-10)
+    for values, expected in ((whole, covariance), (single, np.diag(np.diag(covariance)))):
+        # Five standard errors of a mean, and of a product of two normals, of variance at most 2 · 0.49².
+        np.testing.assert_allclose(values.mean(axis=0), mean, atol=5 * 0.7 / np.sqrt(draws))
+        np.testing.assert_allclose(np.cov(values.T), expected, atol=5 * 0.49 * np.sqrt(2.5 / draws))
+
+
+def test_a_tree_is_realised_by_draws_that_differ_by_group():
+    kernel = sg.kernels.NonstationaryQuadratic(FunctionGroup(Z, 0.3), FunctionGroup(Z, 0.3))
+    with double():
+        drawn = realise(constrain(kernel), jax.random.key(0))
+        again = realise(constrain(kernel), jax.random.key(0))
+        X = jnp.asarray(Z)
+        assert not np.allclose(drawn.lengthscale(X + 5.0), drawn.amplitude(X + 5.0))
+        np.testing.assert_array_equal(drawn.lengthscale(X), again.lengthscale(X))
+        np.testing.assert_allclose(drawn.lengthscale(X), 0.3, rtol=1e-6)  # the whitened values are zero at Z
+
+
 def test_a_kernel_takes_functions_and_parameters_alike():
     kernel = sg.kernels.ConvolutionalSpectral(
         FunctionGroup(Z, 0.3, shape=(2, 1)), Real([[1.0], [4.0]]), Positive([1.0, 0.5])

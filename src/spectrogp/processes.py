@@ -3,12 +3,16 @@
 θ(x) = F(m + h(x)), h ~ GP(0, k) with a squared-exponential k, represented by whitened values v ~ N(0, I) at inducing
 inputs Z: h(Z) = L v with L Lᵀ = k(Z, Z). Shen, Heinonen & Kaski (2020), Eq. 14 and §4. All functions of a group (the
 lengthscales of all components and dimensions, say) share Z and k, so one matrix k(X, Z) and one solve serve them all.
+
+Between the inducing inputs h is uncertain even when v is known. There are three ways to use it: its conditional mean,
+independent draws from its marginals (``draw_marginals``), and draws of whole functions (``draw``), which are smooth and
+can be evaluated anywhere, so matrices made from one of them belong together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Literal, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, Self, TypeVar
 
 import equinox as eqx
 import jax
@@ -78,21 +82,68 @@ class FunctionGroup(eqx.Module):
         self.shape = tuple(shape)
         self.warp = warp
 
+    # Of a constrained group, as ``realise`` meets it inside a model:
+
     def realise(self) -> Realised:
         """The conditional mean of h given the whitened values: k(x, Z) L⁻ᵀ v, as a function of the input."""
-        factor = cholesky(
-            _squared_exponential(self.inducing, self.inducing, self.lengthscale), "k(Z, Z) of a latent function"
-        )
-        weights = factor.inverse.T @ self.whitened
+        weights = self._inverse().T @ self.whitened
         return Realised(self.inducing, self.amplitude * weights, self.mean, self.lengthscale, self.shape, self.warp)
 
+    def draw(self, key: Array, waves: int = 512) -> Realised:
+        """A draw of the whole functions given the whitened values: a smooth function of the input.
+
+        Matheron's rule: h(x) = g(x) + k(x, Z) k(Z, Z)⁻¹ (h(Z) − g(Z)) for a draw g of the prior, here a sum of random
+        waves whose covariance is k on average over draws. Wilson et al. (2020).
+        """
+        prior = RandomWaves.draw(key, waves, self.inducing.shape[1], self.whitened.shape[1], self.lengthscale)
+        inverse = self._inverse()
+        weights = self.amplitude * (inverse.T @ (self.whitened - inverse @ prior(self.inducing)))
+        prior = eqx.tree_at(lambda waves: waves.weights, prior, self.amplitude * prior.weights)
+        return Realised(self.inducing, weights, self.mean, self.lengthscale, self.shape, self.warp, prior)
+
+    def conditional(self, X: Array) -> tuple[Array, Array]:
+        """Mean ``[n, *shape]`` and standard deviation ``[n]`` of m + h(x) (no warp yet) given the whitened values."""
+        A = self._inverse() @ _squared_exponential(self.inducing, X, self.lengthscale)
+        mean = self.mean + self.amplitude * (A.T @ self.whitened).reshape(X.shape[0], *self.shape)
+        return mean, self.amplitude * jnp.sqrt(jnp.maximum(1.0 - jnp.sum(A**2, axis=0), 1e-16))
+
+    def draw_marginals(self, X: Array, key: Array) -> Array:
+        """Values ``[n, *shape]`` drawn at each input independently, given the whitened values."""
+        mean, deviation = self.conditional(X)
+        noise = jax.random.normal(key, mean.shape, mean.dtype)
+        return _WARPS[self.warp](mean + deviation.reshape(-1, *(1 for _ in self.shape)) * noise)
+
+    def _inverse(self) -> Array:
+        K = _squared_exponential(self.inducing, self.inducing, self.lengthscale)
+        return cholesky(K, "k(Z, Z) of a latent function").inverse
+
     def __call__(self, X: Array) -> Array:
-        """Values at inputs: of the functions as they stand."""
+        """Values at inputs: of the functions as they stand (their conditional mean)."""
         return constrain(self).realise()(X)
 
 
+class RandomWaves(eqx.Module):
+    """Σ_f w_f √(2/F) cos(⟨r_f, x⟩ + b_f): draws from a squared-exponential prior. Rahimi & Recht (2007)."""
+
+    rates: Array  # [F, d]
+    offsets: Array  # [F]
+    weights: Array  # [F, k]
+
+    @classmethod
+    def draw(cls, key: Array, waves: int, dimensions: int, functions: int, lengthscale: Array) -> Self:
+        of_rates, of_offsets, of_weights = jax.random.split(key, 3)
+        return cls(
+            jax.random.normal(of_rates, (waves, dimensions)) / lengthscale,
+            jax.random.uniform(of_offsets, (waves,), maxval=2.0 * jnp.pi),
+            jnp.sqrt(2.0 / waves) * jax.random.normal(of_weights, (waves, functions)),
+        )
+
+    def __call__(self, X: Array) -> Array:
+        return jnp.cos(X @ self.rates.T + self.offsets) @ self.weights
+
+
 class Realised(eqx.Module):
-    """A function group fixed at its conditional mean: θ(x) = F(m + k(x, Z) w)."""
+    """A function group as a plain function of the input, θ(x) = F(m + k(x, Z) w), plus random waves when drawn."""
 
     inducing: Array
     weights: Array
@@ -100,19 +151,31 @@ class Realised(eqx.Module):
     lengthscale: Array
     shape: tuple[int, ...] = eqx.field(static=True)
     warp: Warp = eqx.field(static=True)
+    waves: RandomWaves | None = None
 
     def __call__(self, X: Array) -> Array:
         h = _squared_exponential(X, jnp.asarray(self.inducing, X.dtype), self.lengthscale) @ self.weights
+        if self.waves is not None:
+            h = h + self.waves(X)
         return _WARPS[self.warp](self.mean + h.reshape(X.shape[0], *self.shape))
 
 
-def realise(tree: Tree) -> Tree:
-    """The same (constrained) tree with every function group turned into a plain function of the input."""
+def realise(tree: Tree, key: Array | None = None) -> Tree:
+    """The same (constrained) tree with every function group turned into a plain function of the input.
+
+    Without a key these are the conditional means given the whitened values; with a key they are draws.
+    """
 
     def is_group(node: Any) -> bool:
         return isinstance(node, FunctionGroup)
 
-    return jax.tree.map(lambda node: node.realise() if is_group(node) else node, tree, is_leaf=is_group)
+    nodes, structure = jax.tree.flatten(tree, is_leaf=is_group)
+    keys: Sequence[Array | None] = [None] * len(nodes) if key is None else list(jax.random.split(key, len(nodes)))
+    plain = [
+        node if not is_group(node) else node.realise() if one is None else node.draw(one)
+        for node, one in zip(nodes, keys, strict=True)
+    ]
+    return jax.tree.unflatten(structure, plain)
 
 
 def _squared_exponential(X: Array, Z: Array, lengthscale: Array) -> Array:

@@ -11,6 +11,7 @@ scaling and warps of the input, so these live here too.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from abc import abstractmethod
 from typing import Any, NamedTuple, Self
@@ -108,6 +109,13 @@ class AbstractKernel(eqx.Module):
         return _scaled(self, other) if _is_number(other) else NotImplemented
 
 
+class AbstractMixture(AbstractKernel):
+    """Σ_a σ_a(x_i) σ_a(x_j) r_a(x_i, x_j) with correlations r_a(x, x) = 1; local parameters have an ``amplitude``."""
+
+    def diagonal(self, p: Local) -> Array:
+        return jnp.sum(p.amplitude**2, axis=-1)
+
+
 class Sum(AbstractKernel):
     """k₁ + k₂ + …: the components of all parts side by side."""
 
@@ -123,6 +131,13 @@ class Sum(AbstractKernel):
     def pair(self, p: Local, q: Local) -> Characteristic:
         parts = [kernel.pair(a, b) for kernel, a, b in zip(self.parts, p, q, strict=True)]
         return Characteristic(*(jnp.concatenate(fields, axis=-1) for fields in zip(*parts, strict=True)))
+
+    # Matrices of composite kernels come from those of their parts, which may know a faster way than ``pair``.
+    def cross(self, p: Local, q: Local) -> Array:
+        return functools.reduce(jnp.add, (k.cross(a, b) for k, a, b in zip(self.parts, p, q, strict=True)))
+
+    def diagonal(self, p: Local) -> Array:
+        return functools.reduce(jnp.add, (k.diagonal(a) for k, a in zip(self.parts, p, strict=True)))
 
 
 class Product(AbstractKernel):
@@ -146,6 +161,12 @@ class Product(AbstractKernel):
         both = [(sigma, sigma), (D, D), (U + V, U - V)]
         return Characteristic(*(jnp.concatenate([plus.ravel(), minus.ravel()]) for plus, minus in both))
 
+    def cross(self, p: Local, q: Local) -> Array:
+        return self.first.cross(p[0], q[0]) * self.second.cross(p[1], q[1])
+
+    def diagonal(self, p: Local) -> Array:
+        return self.first.diagonal(p[0]) * self.second.diagonal(p[1])
+
 
 class Scaled(AbstractKernel):
     """s(x_i) k(x_i, x_j) s(x_j) with an amplitude s(x) ≥ 0; ``2.0 * k`` is a constant s = √2."""
@@ -162,6 +183,12 @@ class Scaled(AbstractKernel):
     def pair(self, p: Local, q: Local) -> Characteristic:
         inner = self.kernel.pair(p[0], q[0])
         return inner._replace(amplitude=inner.amplitude * p[1] * q[1])
+
+    def cross(self, p: Local, q: Local) -> Array:
+        return p[1] * self.kernel.cross(p[0], q[0]) * q[1].T
+
+    def diagonal(self, p: Local) -> Array:
+        return self.kernel.diagonal(p[0]) * p[1][:, 0] ** 2
 
 
 class Warped(AbstractKernel):
@@ -187,6 +214,12 @@ class Warped(AbstractKernel):
 
     def pair(self, p: Local, q: Local) -> Characteristic:
         return self.kernel.pair(p, q)
+
+    def cross(self, p: Local, q: Local) -> Array:
+        return self.kernel.cross(p, q)
+
+    def diagonal(self, p: Local) -> Array:
+        return self.kernel.diagonal(p)
 
 
 def _is_number(value: Any) -> bool:

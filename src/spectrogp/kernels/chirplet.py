@@ -11,7 +11,7 @@ from jax import Array
 
 from .. import functions as fn
 from . import pairwise
-from .base import AbstractKernel, Characteristic
+from .base import AbstractMixture, Characteristic
 from .nonstationary import window
 
 
@@ -25,7 +25,7 @@ class ChirpletLocal(NamedTuple):
     amplitude: Array
 
 
-class Chirplet(AbstractKernel):
+class Chirplet(AbstractMixture):
     """Chirplet kernel: the inner product of the basis functions
 
         K_x(u) = exp(−½ a (u − x)² + iω(u − x)),    a = ℓ⁻² − ic    (normalised, a product over input dimensions)

@@ -16,11 +16,11 @@ from jax import Array
 
 from .. import functions as fn
 from . import pairwise
-from .base import AbstractKernel, Characteristic
+from .base import AbstractMixture, Characteristic
 from .stationary import QuadraticLocal, SpectralLocal
 
 
-class NonstationaryQuadratic(AbstractKernel):
+class NonstationaryQuadratic(AbstractMixture):
     """Non-stationary quadratic (NSQ): Σ_a σ(x_i) σ(x_j) ρ_ij exp(−Q_ij/2).
 
     Gibbs (1997); Paciorek & Schervish (2004); Eq. 11 of Shen, Heinonen & Kaski (2020), diagonal Σ(x) = diag ℓ(x)².
@@ -40,7 +40,7 @@ class NonstationaryQuadratic(AbstractKernel):
         return pairwise.windowed_cross(pairwise.Window(**p._asdict()), pairwise.Window(**q._asdict()))
 
 
-class GeneralizedSpectralMixture(AbstractKernel):
+class GeneralizedSpectralMixture(AbstractMixture):
     """Generalised spectral mixture (GSM): Σ_a σ(x_i) σ(x_j) ρ_ij exp(−Q_ij/2) cos(⟨ω_i, x_i⟩ − ⟨ω_j, x_j⟩).
 
     Remes, Heinonen & Kaski (2017). Its local frequency is ω(x) + J_ω(x)ᵀx, not ω(x): the kernel is biased
@@ -68,7 +68,7 @@ class GeneralizedSpectralMixture(AbstractKernel):
         return pairwise.windowed_cross(window(p), window(q))
 
 
-class ConvolutionalSpectral(AbstractKernel):
+class ConvolutionalSpectral(AbstractMixture):
     """Convolutional spectral kernel (CSK): Σ_a σ(x_i) σ(x_j) ρ_ij exp(−(Q_ij + S_ij)/2) cos⟨ω_ij, τ⟩, with
 
         ω_ij = (ℓ_i² ω_i + ℓ_j² ω_j) / (ℓ_i² + ℓ_j²)      S_ij = Σ (ω_i − ω_j)² ℓ_i² ℓ_j² / (ℓ_i² + ℓ_j²)
@@ -123,7 +123,7 @@ class FullLocal(NamedTuple):
     amplitude: Array
 
 
-class FullConvolutionalSpectral(AbstractKernel):
+class FullConvolutionalSpectral(AbstractMixture):
     """Convolutional spectral kernel with full matrices Σ(x): the same form as ``ConvolutionalSpectral``, with
 
         ρ_ij = |Σ_i|^¼ |Σ_j|^¼ / |(Σ_i + Σ_j)/2|^½         Q_ij = τᵀ (Σ_i + Σ_j)⁻¹ τ

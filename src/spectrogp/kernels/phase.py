@@ -9,7 +9,7 @@ from jax import Array
 
 from .. import functions as fn
 from . import pairwise
-from .base import AbstractKernel, Characteristic
+from .base import AbstractMixture, Characteristic
 from .nonstationary import overlap
 
 
@@ -22,7 +22,7 @@ class PhaseLocal(NamedTuple):
     amplitude: Array
 
 
-class Phase(AbstractKernel):
+class Phase(AbstractMixture):
     """Phase kernel: Σ_a σ(x_i) σ(x_j) ρ_ij exp(−Q_ij/2) cos(φ(x_i) − φ(x_j)).
 
     The local frequency is exactly ∇φ and Λ = ½Σ⁻¹: unbiased in frequency and lengthscale. ``phase`` is a callable with

@@ -10,7 +10,7 @@ from jax import Array
 
 from .. import functions as fn
 from . import pairwise
-from .base import AbstractKernel, Characteristic
+from .base import AbstractMixture, Characteristic
 
 
 class QuadraticLocal(NamedTuple):
@@ -30,7 +30,7 @@ class SpectralLocal(NamedTuple):
     amplitude: Array
 
 
-class SquaredExponential(AbstractKernel):
+class SquaredExponential(AbstractMixture):
     """Squared exponential: Σ_a σ(x_i) σ(x_j) exp(−‖τ/ℓ‖²/2).
 
     In the family's form D = ‖τ/ℓ‖² and U = 0. Rasmussen & Williams (2006), Eq. 4.9.
@@ -50,7 +50,7 @@ class SquaredExponential(AbstractKernel):
         return pairwise.stationary_cross(pairwise.Window(**p._asdict()), pairwise.Window(**q._asdict()))
 
 
-class SpectralMixture(AbstractKernel):
+class SpectralMixture(AbstractMixture):
     """Spectral mixture: Σ_a σ(x_i) σ(x_j) exp(−‖τ/ℓ‖²/2) cos⟨ω, τ⟩.
 
     In the family's form D = ‖τ/ℓ‖² and U = ⟨ω, τ⟩. Wilson & Adams (2013); in several dimensions a
