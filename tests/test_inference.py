@@ -43,6 +43,30 @@ def test_adam_and_lbfgs_find_the_same_optimum(data):
     np.testing.assert_allclose(best.history[-1] * 60, value, rtol=1e-8)
 
 
+def test_restarts_keep_the_best_of_several_optima(data):
+    """From a lengthscale that explains all by noise the gradient leads nowhere; a restart finds the signal."""
+    kernel = sg.kernels.SquaredExponential(Positive(50.0), Positive(1.0))
+    stuck = ExactGP(kernel, Positive(1.0))
+    alone = maximise_lbfgs(stuck, data)
+    several = maximise_lbfgs(stuck, data, restarts=4, spread=3.0, key=jax.random.key(0))
+    assert several.model.enter().kernel.lengthscale < 2.0 < 10.0 < alone.model.enter().kernel.lengthscale
+    assert several.history[-1] > alone.history[-1] + 0.1
+    with pytest.raises(ValueError, match="restarts need a key"):
+        maximise_lbfgs(stuck, data, restarts=1)
+
+
+def test_an_interrupted_lbfgs_keeps_its_best(data):
+    def stop(done, steps, value):
+        if done == 3:
+            raise KeyboardInterrupt
+
+    fit = maximise_lbfgs(model(), data, progress=stop)
+    assert fit.interrupted
+    assert len(fit.history) == 3
+    with zoo.double():
+        np.testing.assert_allclose(fit.model.log_joint(data), 60 * max(fit.history), rtol=1e-9)
+
+
 def test_minibatches_reach_the_full_optimum(data):
     neighbours = Neighbourhoods.of(data, np.asarray(data.X), random_order(60, 0), 15)
     with zoo.double():

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.flatten_util import ravel_pytree
+from scipy.stats import norm
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 
@@ -25,6 +26,7 @@ from spectrogp.models import (
     SparseGP,
     VariationalGP,
 )
+from spectrogp.models import collapsed as collapsed_module
 from spectrogp.neighbours import random_order
 from spectrogp.parameters import Positive, partition
 from spectrogp.processes import FunctionGroup
@@ -193,6 +195,82 @@ def test_values_equal_scikit_learn(data):
         np.testing.assert_allclose(joint, peer.predict(TEST[:, None], return_cov=True)[1], atol=1e-10)
         sparse = CollapsedGP(sg.kernels.SquaredExponential(ell), sigma, plain.X).enter()
         np.testing.assert_allclose(sparse.covariance(plain, jnp.asarray(TEST[:, None])), joint, atol=1e-6)
+
+
+def test_joint_predictions_agree_with_each_other(data):
+    """Of every model without neighbour sets: covariance, draws and densities are those of its mean and variance."""
+    kernel = functional(np.random.default_rng(0))
+    Z = data.X[::3]
+    sparse = eqx.tree_at(lambda m: m.whitened.raw, SparseGP(kernel, noise, Z), np.linspace(-1.0, 1.0, len(Z)))
+    with zoo.double():
+        best = VariationalGP(kernel, noise, Z).with_optimal_posterior(data)
+    models = [ExactGP(kernel, noise), CollapsedGP(kernel, noise, Z), best, sparse, LinearRegression(2.0, noise)]
+    X, y, error = TEST[:, None], np.cos(TEST), 0.1 + 0.1 * TEST**2
+    for model in models:
+        name = type(model).__name__
+        f, output = model.predict(data, X), model.predict_output(data, X, error)
+        joint = model.covariance(data, X)
+        np.testing.assert_allclose(np.diag(joint), f.variance, atol=1e-12, err_msg=name)
+        assert np.min(np.linalg.eigvalsh(joint)) > -1e-10
+        np.testing.assert_array_equal(output.mean, f.mean)
+        scale = 0.3 + 0.1 * np.sin(TEST)
+        np.testing.assert_allclose(output.variance, f.variance + scale**2 + error**2, rtol=1e-12, err_msg=name)
+        density = model.log_predictive_density(data, X, y, error)
+        expected = norm.logpdf(y, output.mean, np.sqrt(output.variance))
+        np.testing.assert_allclose(density, expected, rtol=1e-10, err_msg=name)
+        draws = model.draw(data, X, key=0, num_samples=20_000)
+        top = np.sqrt(np.max(f.variance))
+        np.testing.assert_allclose(draws.mean(axis=0), f.mean, atol=5 * top / np.sqrt(20_000), err_msg=name)
+        np.testing.assert_allclose(np.cov(draws.T), joint, atol=5 * top**2 * np.sqrt(2 / 20_000), err_msg=name)
+    with zoo.double():
+        collapsed, variational = models[1], models[2]
+        np.testing.assert_allclose(variational.covariance(data, X), collapsed.covariance(data, X), atol=1e-8)
+
+
+def test_predictions_in_blocks_equal_those_at_once(data, monkeypatch):
+    model, X = CollapsedGP(sg.kernels.SquaredExponential(0.5), 0.3, data.X[::2]), np.linspace(-2.0, 2.0, 11)[:, None]
+    whole = model.predict(data, X)
+    monkeypatch.setattr(collapsed_module, "BLOCK", 4)
+    with zoo.double():
+        blocks = model.moments(data, jnp.asarray(X))
+    np.testing.assert_allclose(np.stack(blocks), np.stack(whole), rtol=1e-12)
+
+
+def test_bad_arguments_of_predictions_are_refused_by_name(data):
+    model = ExactGP(sg.kernels.SquaredExponential(0.5), 0.3)
+    with pytest.raises(ValueError, match="X must be finite"):
+        model.predict(data, [[np.nan]])
+    with pytest.raises(ValueError, match=r"y must have shape \[t\] with t = 2 as X has, got \[3\]"):
+        model.log_predictive_density(data, [[0.0], [1.0]], np.zeros(3))
+    with pytest.raises(ValueError, match="num_samples"):
+        model.draw(data, [[0.0]], key=0, num_samples=0)
+
+
+def test_one_natural_step_gives_the_best_posterior(data):
+    """With Gaussian noise, all data and rate 1, from any start; smaller steps approach it."""
+    kernel, rng = functional(np.random.default_rng(0)), np.random.default_rng(5)
+    with zoo.double():
+        start = VariationalGP(kernel, noise, data.X[::3])
+        root = np.tril(rng.normal(size=(5, 5))) + 3.0 * np.eye(5)
+        start = eqx.tree_at(lambda m: (m.mean.raw, m.root.raw), start, (rng.normal(size=5), root))
+        best, one = start.with_optimal_posterior(data), start.natural_step(data, 1.0)
+        np.testing.assert_allclose(one.mean.raw, best.mean.raw, atol=1e-9)
+        np.testing.assert_allclose(one.root.raw, best.root.raw, atol=1e-9)
+        half = start.natural_step(data, 0.5)
+        assert start.log_joint(data) < half.log_joint(data) < best.log_joint(data)
+
+
+def test_natural_steps_find_the_posterior_of_other_likelihoods(data):
+    """For Bernoulli outputs the natural gradient vanishes only at the optimum of the bound over q."""
+    ones = Data.checked(data.X, (data.y > 0).astype(float))
+    with zoo.double():
+        model = VariationalGP(sg.kernels.SquaredExponential(0.5), Bernoulli(), data.X[::3])
+        step = eqx.filter_jit(lambda model: model.natural_step(ones, 0.5))
+        for _ in range(60):
+            model = step(model)
+        free, rest = partition(model, "variational")
+        slope = jax.grad(lambda free: eqx.combine(free, rest).log_joint(ones))(free)
+        assert max(float(np.max(np.abs(np.tril(leaf)))) for leaf in jax.tree.leaves(slope)) < 1e-6
 
 
 def test_linear_regression_is_a_gaussian_process_with_a_linear_kernel(data):

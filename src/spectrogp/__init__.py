@@ -6,20 +6,34 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import kernels
+    from . import datasets, inference, kernels, likelihoods, models
+    from .compilation import cache_compilations
+    from .data import Data
     from .numerics import precision
+    from .parameters import LogNormal, Normal, Positive, Real
+    from .processes import FunctionGroup
     from .sampling import basis_on_grid, sample_by_convolution, sample_prior
     from .spectra import LocalSpectrum, local_spectrum, spectrogram, wigner
 
 __version__ = "0.1.0"
 
 # Where each public name lives. Loading on first use keeps ``import spectrogp`` and ``spectrogp --help`` quick.
-# No module may share its name with a function listed here: importing the module would hide the function.
 _HOME = {
+    "Data": "data",
+    "FunctionGroup": "processes",
     "LocalSpectrum": "spectra",
+    "LogNormal": "parameters",
+    "Normal": "parameters",
+    "Positive": "parameters",
+    "Real": "parameters",
     "basis_on_grid": "sampling",
+    "cache_compilations": "compilation",
+    "datasets": "datasets",
+    "inference": "inference",
     "kernels": "kernels",
+    "likelihoods": "likelihoods",
     "local_spectrum": "spectra",
+    "models": "models",
     "precision": "numerics",
     "sample_by_convolution": "sampling",
     "sample_prior": "sampling",
@@ -28,10 +42,21 @@ _HOME = {
 }
 
 __all__ = [
+    "Data",
+    "FunctionGroup",
     "LocalSpectrum",
+    "LogNormal",
+    "Normal",
+    "Positive",
+    "Real",
     "basis_on_grid",
+    "cache_compilations",
+    "datasets",
+    "inference",
     "kernels",
+    "likelihoods",
     "local_spectrum",
+    "models",
     "precision",
     "sample_by_convolution",
     "sample_prior",
@@ -44,4 +69,4 @@ def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module = importlib.import_module(f".{_HOME[name]}", __name__)
-    return module if name == "kernels" else getattr(module, name)
+    return module if _HOME[name] == name else getattr(module, name)

@@ -33,6 +33,17 @@ def chunked_sum(summand: Summand, shared: Any, rows: Any, chunk: int) -> Array:
     return _sum_of_blocks(summand, shared, (shaped, weight.reshape(blocks, chunk)))
 
 
+def in_blocks(function: Callable[[Any], Any], rows: Any, block: int) -> Any:
+    """``function(rows)``, for a function of each row alone, evaluated block by block so that memory stays flat."""
+    size = jax.tree.leaves(rows)[0].shape[0]
+    if size <= block:
+        return function(rows)
+    index = jnp.minimum(jnp.arange(-(-size // block) * block), size - 1)
+    shaped = jax.tree.map(lambda leaf: jnp.asarray(leaf)[index].reshape(-1, block, *leaf.shape[1:]), rows)
+    values = jax.lax.map(function, shaped)
+    return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[:size], values)
+
+
 def _weighted(summand: Summand, shared: Any, block: Any) -> Array:
     rows, weight = block
     return jnp.sum(weight * summand(shared, rows))

@@ -57,11 +57,15 @@ def reproduce(
 def _reproduce(name: Experiment, out: Path, quick: bool, seed: int) -> None:
     from rich.console import Console
 
-    from . import experiments
+    from . import cache_compilations, experiments
 
     console = Console()
     if out.exists() and not out.is_dir():
         raise typer.BadParameter(f"{out} is a file, not a directory", param_hint="--out")
+    try:
+        cache_compilations()
+    except OSError as error:  # a read-only home is no reason to stop
+        console.print(f"compiled programs are not kept: {error}", style="yellow", highlight=False)
     with Console(stderr=True).status(f"making {name.value} …"):
         paths, numbers = experiments.reproduce(name.value, out, quick=quick, seed=seed)
     _print_numbers(console, numbers)

@@ -98,6 +98,16 @@ def whitened_marginals(inverse: Array, Kzx: Array, kxx: Array, mean: Array, root
     return Moments(A.T @ mean, jnp.maximum(variance, 0.0))
 
 
+def whitened_covariance(inverse: Array, Kzx: Array, Kxx: Array, root: Array | None) -> Array:
+    """Joint covariance of f when the whitened inducing values have this root (None: they are known)."""
+    A = inverse @ Kzx
+    covariance = Kxx - A.T @ A
+    if root is None:
+        return covariance
+    B = root.T @ A
+    return covariance + B.T @ B
+
+
 # Neighbours
 
 

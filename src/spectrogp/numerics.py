@@ -58,6 +58,6 @@ def entry_point(function: Callable[Arguments, Result]) -> Callable[Arguments, Re
         if traced(result):
             # A callable parameter closes over a traced value that no argument shows: start again as the caller's JAX.
             return function(*args, **kwargs)
-        return jax.tree.map(np.asarray, result)
+        return jax.tree.map(lambda leaf: np.asarray(leaf) if isinstance(leaf, jax.Array) else leaf, result)
 
     return run

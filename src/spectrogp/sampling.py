@@ -25,7 +25,7 @@ _BASIS_VALUES = 2**27
 def sample_prior(kernel: AbstractKernel, X: Any, *, key: Any, num_samples: int = 1) -> Array:
     """Draws ``[s, n]`` of f ~ GP(0, k) at inputs ``X [n, d]``; ``key`` is a JAX random key or an integer seed."""
     X = inputs(X)
-    noise = jax.random.normal(_key(key), (_count(num_samples), X.shape[0]), X.dtype)
+    noise = jax.random.normal(as_key(key), (as_count(num_samples), X.shape[0]), X.dtype)
     return noise @ symmetric_root(kernel.gram(kernel.local(X))).T
 
 
@@ -39,7 +39,7 @@ def sample_by_convolution(kernel: ConvolutionalSpectral | Chirplet, X: Any, *, k
     alone and not the real part of ∫ K_x K̄_y du.
     """
     _, K = _basis_on_grid(kernel, inputs(X))
-    real, imaginary = jax.random.normal(_key(key), (2, _count(num_samples), *K.shape[1:]), K.real.dtype)
+    real, imaginary = jax.random.normal(as_key(key), (2, as_count(num_samples), *K.shape[1:]), K.real.dtype)
     return jnp.einsum("nag,sag->sn", K.real, real) - jnp.einsum("nag,sag->sn", K.imag, imaginary)
 
 
@@ -76,11 +76,11 @@ def _basis_on_grid(kernel: ConvolutionalSpectral | Chirplet, X: Array, refine: i
     return u, K * np.sqrt(np.prod(spacing))
 
 
-def _key(key: Any) -> Array:
+def as_key(key: Any) -> Array:
     return jax.random.key(key) if isinstance(key, int | np.integer) else key
 
 
-def _count(num_samples: int) -> int:
+def as_count(num_samples: int) -> int:
     if num_samples < 1:
         raise ValueError(f"num_samples must be at least 1, got {num_samples}")
     return int(num_samples)

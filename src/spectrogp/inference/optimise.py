@@ -16,6 +16,7 @@ from jax.flatten_util import ravel_pytree
 from scipy.optimize import minimize
 
 from ..models import AbstractModel
+from ..numerics import entry_point
 from ..parameters import Role, partition
 from .loop import Progress, run_in_chunks
 
@@ -31,6 +32,7 @@ class Fit(NamedTuple):
     interrupted: bool
 
 
+@entry_point
 def maximise(
     model: Model,
     data: Any,
@@ -75,16 +77,26 @@ def maximise(
     return Fit(eqx.combine(free, rest), history, interrupted)
 
 
+@entry_point
 def maximise_lbfgs(
     model: Model,
     data: Any,
     *,
     steps: int = 500,
+    restarts: int = 0,
+    spread: float = 0.5,
+    key: Array | None = None,
     roles: tuple[Role, ...] = OPTIMISED,
     tolerance: float = 1e-9,
     progress: Progress | None = None,
 ) -> Fit:
-    """L-BFGS on the log joint density of all data: for models small enough that a full gradient is cheap."""
+    """L-BFGS on the log joint density of all data: for models small enough that a full gradient is cheap.
+
+    ``restarts`` further runs start from the model's raw parameters plus normal noise of standard deviation ``spread``;
+    the best of all ends is kept. Ctrl-C ends with the best so far.
+    """
+    if restarts and key is None:
+        raise ValueError("restarts need a key")
     free, rest = partition(model, *roles)
     start, unravel = ravel_pytree(jax.tree.map(jnp.asarray, free))
 
@@ -92,26 +104,56 @@ def maximise_lbfgs(
     def slope(raw: Array) -> tuple[Array, Array]:
         return jax.value_and_grad(lambda raw: -eqx.combine(unravel(raw), rest).log_joint(data) / data.size)(raw)
 
+    ends: list[_End] = []
+    while len(ends) <= restarts and not any(end.interrupted for end in ends):
+        noise = jnp.zeros_like(start)
+        if ends and key is not None:
+            noise = spread * jax.random.normal(jax.random.fold_in(key, len(ends)), start.shape)
+        ends.append(_lbfgs(slope, np.asarray(start + noise), steps, tolerance, progress))
+    best = min(ends, key=lambda end: end.value)
+    if not math.isfinite(best.value):
+        raise FloatingPointError("the log joint density is not finite at the start; look at the starting parameters")
+    fitted = eqx.combine(unravel(jnp.asarray(best.raw, start.dtype)), rest)
+    return Fit(fitted, np.array(best.history), ends[-1].interrupted)
+
+
+class _End(NamedTuple):
+    """The smallest value that a run met, where, the objective at every step, and whether it was stopped."""
+
+    value: float
+    raw: np.ndarray
+    history: list[float]
+    interrupted: bool
+
+
+def _lbfgs(
+    slope: Callable[[Array], tuple[Array, Array]],
+    start: np.ndarray,
+    steps: int,
+    tolerance: float,
+    progress: Progress | None,
+) -> _End:
     history: list[float] = []
+    value, best = math.inf, start
 
     def evaluate(raw: np.ndarray) -> tuple[float, np.ndarray]:
-        value, gradient = slope(jnp.asarray(raw, start.dtype))
-        # The line search steps back from where a factorisation failed.
-        finite = bool(jnp.isfinite(value)) and bool(jnp.all(jnp.isfinite(gradient)))
-        return (float(value), np.asarray(gradient, np.float64)) if finite else (1e10, np.zeros(len(raw)))
+        nonlocal value, best
+        here, gradient = (np.asarray(part, np.float64) for part in slope(jnp.asarray(raw)))
+        if not (np.isfinite(here) and np.all(np.isfinite(gradient))):
+            return 1e10, np.zeros(len(raw))  # the line search steps back from where a factorisation failed
+        if here < value:
+            value, best = float(here), raw.copy()
+        return float(here), gradient
 
     def record(intermediate_result: Any) -> None:
         history.append(-float(intermediate_result.fun))
         if progress is not None:
             progress(len(history), steps, history[-1])
 
-    first, _ = evaluate(np.asarray(start))
-    if first == 1e10:
-        raise FloatingPointError("the log joint density is not finite at the start; look at the starting parameters")
-    interrupted, best = False, np.asarray(start)
+    options = {"maxiter": steps, "maxcor": 20, "ftol": tolerance, "gtol": 1e-7}
+    interrupted = False
     try:
-        options = {"maxiter": steps, "maxcor": 20, "ftol": tolerance, "gtol": 1e-7}
-        best = minimize(evaluate, start, jac=True, method="L-BFGS-B", callback=record, options=options).x
+        minimize(evaluate, start, jac=True, method="L-BFGS-B", callback=record, options=options)
     except KeyboardInterrupt:
         interrupted = True
-    return Fit(eqx.combine(unravel(jnp.asarray(best, start.dtype)), rest), np.array(history), interrupted)
+    return _End(value, best, history, interrupted)

@@ -6,11 +6,19 @@ from abc import abstractmethod
 from typing import Any, Self
 
 import equinox as eqx
+import jax
+import jax.numpy as jnp
 from jax import Array
 
-from ..likelihoods import AbstractLikelihood, Gaussian
+from ..functions import inputs
+from ..likelihoods import AbstractLikelihood, Gaussian, Moments
+from ..linalg import symmetric_root
+from ..numerics import entry_point
 from ..parameters import constrain, log_prior
 from ..processes import realise
+from ..sampling import as_count, as_key
+
+BLOCK = 2048  # test inputs predicted at once: memory stays flat in their number
 
 
 class AbstractModel(eqx.Module):
@@ -21,17 +29,77 @@ class AbstractModel(eqx.Module):
     constrained and functions realised once, by ``enter``; the formulas of the models see plain arrays and functions.
     """
 
+    # What each model defines, on an entered model:
+
+    @abstractmethod
+    def log_likelihood(self, data: Any, key: Array | None) -> Array:
+        """The log likelihood, its bound, or an unbiased estimate of either."""
+
+    @abstractmethod
+    def moments(self, data: Any, X: Array) -> Moments:
+        """Mean and variance of f at inputs ``X [t, d]`` given the data."""
+
+    @abstractmethod
+    def joint_covariance(self, data: Any, X: Array) -> Array:
+        """Covariance ``[t, t]`` of f at inputs ``X [t, d]`` given the data."""
+
+    # What follows from it:
+
     def enter(self) -> Self:
-        """This model with constrained parameters and plain functions."""
+        """This model with constrained parameters and plain functions (an entered model stays as it is)."""
         return realise(constrain(self))
 
     def log_joint(self, data: Any, key: Array | None = None) -> Array:
         """Log likelihood plus log prior of the raw parameters."""
         return self.enter().log_likelihood(data, key) + log_prior(self)
 
-    @abstractmethod
-    def log_likelihood(self, data: Any, key: Array | None) -> Array:
-        """Of an entered model: the log likelihood, its bound, or an unbiased estimate of either."""
+    @entry_point
+    def predict(self, data: Any, X: Any) -> Moments:
+        """Mean and variance of the function f at inputs ``X [t, d]``."""
+        return _compiled(type(self).moments, self.enter(), data, inputs(X))
+
+    @entry_point
+    def predict_output(self, data: Any, X: Any, error: Any = 0.0) -> Moments:
+        """Mean and variance of outputs y at inputs ``X [t, d]``, noise included, with known error bars ``[t]``."""
+        model, X = self.enter(), inputs(X)
+        f = _compiled(type(self).moments, model, data, X)
+        likelihood, scale = _noise(model, X, error)
+        return likelihood.output(f, scale)
+
+    @entry_point
+    def log_predictive_density(self, data: Any, X: Any, y: Any, error: Any = 0.0) -> Array:
+        """log p(y | data) of each output ``y [t]`` at inputs ``X [t, d]``, noise included."""
+        model, X = self.enter(), inputs(X)
+        y = jnp.asarray(y, X.dtype)
+        if y.shape != X.shape[:1]:
+            raise ValueError(f"y must have shape [t] with t = {X.shape[0]} as X has, got {list(y.shape)}")
+        f = _compiled(type(self).moments, model, data, X)
+        likelihood, scale = _noise(model, X, error)
+        return likelihood.log_predictive_density(y, f, scale)
+
+    @entry_point
+    def covariance(self, data: Any, X: Any) -> Array:
+        """Joint covariance ``[t, t]`` of f at inputs ``X [t, d]``."""
+        return _compiled(type(self).joint_covariance, self.enter(), data, inputs(X))
+
+    @entry_point
+    def draw(self, data: Any, X: Any, *, key: Any, num_samples: int = 1) -> Array:
+        """Draws ``[s, t]`` of f at inputs ``X [t, d]``, jointly; ``key`` is a JAX random key or an integer seed."""
+        model, X = self.enter(), inputs(X)
+        mean = _compiled(type(self).moments, model, data, X).mean
+        root = symmetric_root(_compiled(type(self).joint_covariance, model, data, X))
+        return mean + jax.random.normal(as_key(key), (as_count(num_samples), X.shape[0]), X.dtype) @ root.T
+
+
+@eqx.filter_jit
+def _compiled(method: Any, *arguments: Any) -> Any:
+    return method(*arguments)
+
+
+def _noise(model: Any, X: Array, error: Any) -> tuple[AbstractLikelihood, Array]:
+    """The likelihood of an entered model, and the scale of its noise at inputs."""
+    error = jnp.broadcast_to(jnp.asarray(error, X.dtype), X.shape[:1])
+    return model.likelihood, model.likelihood.scale_at(X, error)
 
 
 def as_likelihood(value: Any) -> AbstractLikelihood:

@@ -7,11 +7,12 @@ from typing import Any
 import equinox as eqx
 from jax import Array
 
+from ..chunking import in_blocks
 from ..conditioning import CollapsedPosterior, collapsed
 from ..data import Data
 from ..kernels import AbstractKernel
 from ..likelihoods import Gaussian, Moments
-from .base import AbstractModel, as_gaussian
+from .base import BLOCK, AbstractModel, as_gaussian
 
 
 class CollapsedGP(AbstractModel):
@@ -28,12 +29,16 @@ class CollapsedGP(AbstractModel):
         del key
         return self._solve(data)[0]
 
-    def predict(self, data: Data, X: Array) -> Moments:
-        z, q = self.kernel.local(self.inducing), self.kernel.local(X)
-        return self._solve(data)[1].predict(self.kernel.cross(z, q), self.kernel.diagonal(q))
+    def moments(self, data: Data, X: Array) -> Moments:
+        z, posterior = self.kernel.local(self.inducing), self._solve(data)[1]
 
-    def covariance(self, data: Data, X: Array) -> Array:
-        """Joint posterior covariance ``[t, t]`` of f at inputs ``X``."""
+        def at(X: Array) -> Moments:
+            q = self.kernel.local(X)
+            return posterior.predict(self.kernel.cross(z, q), self.kernel.diagonal(q))
+
+        return in_blocks(at, X, BLOCK)
+
+    def joint_covariance(self, data: Data, X: Array) -> Array:
         z, q = self.kernel.local(self.inducing), self.kernel.local(X)
         return self._solve(data)[1].covariance(self.kernel.cross(z, q), self.kernel.gram(q))
 

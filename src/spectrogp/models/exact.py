@@ -5,11 +5,12 @@ from __future__ import annotations
 import equinox as eqx
 from jax import Array
 
+from ..chunking import in_blocks
 from ..conditioning import ExactPosterior, log_evidence
 from ..data import Data
 from ..kernels import AbstractKernel
 from ..likelihoods import Gaussian, Moments
-from .base import AbstractModel, as_gaussian
+from .base import BLOCK, AbstractModel, as_gaussian
 
 
 class ExactGP(AbstractModel):
@@ -22,13 +23,16 @@ class ExactGP(AbstractModel):
         del key
         return log_evidence(data.y, self.kernel.gram(self.kernel.local(data.X)), self.likelihood.variance(data))
 
-    def predict(self, data: Data, X: Array) -> Moments:
-        p, q = self.kernel.local(data.X), self.kernel.local(X)
-        posterior = self._posterior(data)
-        return posterior.predict(self.kernel.cross(p, q), self.kernel.diagonal(q))
+    def moments(self, data: Data, X: Array) -> Moments:
+        p, posterior = self.kernel.local(data.X), self._posterior(data)
 
-    def covariance(self, data: Data, X: Array) -> Array:
-        """Joint posterior covariance ``[t, t]`` of f at inputs ``X``."""
+        def at(X: Array) -> Moments:
+            q = self.kernel.local(X)
+            return posterior.predict(self.kernel.cross(p, q), self.kernel.diagonal(q))
+
+        return in_blocks(at, X, BLOCK)
+
+    def joint_covariance(self, data: Data, X: Array) -> Array:
         p, q = self.kernel.local(data.X), self.kernel.local(X)
         return self._posterior(data).covariance(self.kernel.cross(p, q), self.kernel.gram(q))
 

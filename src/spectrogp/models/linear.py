@@ -24,9 +24,13 @@ class LinearRegression(AbstractModel):
         del key
         return self._solve(data)[0]
 
-    def predict(self, data: Data, X: Array) -> Moments:
+    def moments(self, data: Data, X: Array) -> Moments:
         features = self._features(X)
         return self._solve(data)[1].predict(features, jnp.sum(features**2, axis=0))
+
+    def joint_covariance(self, data: Data, X: Array) -> Array:
+        features = self._features(X)
+        return self._solve(data)[1].covariance(features, features.T @ features)
 
     def _features(self, X: Array) -> Array:
         return self.deviation * jnp.concatenate([X, jnp.ones_like(X[:, :1])], axis=1).T
