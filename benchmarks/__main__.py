@@ -3,49 +3,87 @@
 from __future__ import annotations
 
 import argparse
+import importlib.metadata
 import json
+import os
 import platform
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jax
-import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from . import kernels, pairwise, steps
+from . import exact, kernels, pairwise, steps
 
-_SMALL_STEP = {"batch": 1000, "inducing": 50}
+_SMALL = {"batch": 1000, "inducing": 50, "dimensions": 5, "components": 2, "neighbours": 10}
+_PACKAGES = ("jax", "numpy", "scipy", "scikit-learn", "torch", "gpytorch", "gpjax", "gpboost", "tinygp")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Time spectrogp against NumPy, scikit-learn and GPyTorch.")
+    parser = argparse.ArgumentParser(description="Time spectrogp against NumPy, LAPACK and other libraries.")
     parser.add_argument("--out", type=Path, default=Path("out/bench"), help="directory for bench.json")
-    parser.add_argument("--quick", action="store_true", help="small sizes, for a first look")
+    parser.add_argument("--quick", action="store_true", help="small sizes, one thread, for a first look")
     options = parser.parse_args()
 
     quick = options.quick
-    results = {
-        "Covariance matrices": kernels.run(inputs=300 if quick else 1500),
-        "Fast pairwise path": pairwise.run(batch=1000, square=300) if quick else pairwise.run(),
-        "One step of a sparse model": steps.run(sizes=_SMALL_STEP if quick else None),
+    sizes = _SMALL if quick else steps.SIZES
+    factors = {"batch": (1, 2)} if quick else steps.GROWTH
+    threads = (1,) if quick else (1, 2)
+
+    def each(run: Callable[[int], list[dict[str, Any]]]) -> list[dict[str, Any]]:
+        return [row for count in threads for row in run(count)]
+
+    sections: dict[str, Callable[[], list[dict[str, Any]]]] = {
+        "Covariance matrices": lambda: kernels.run(inputs=300 if quick else 1500),
+        "Fast pairwise path": lambda: pairwise.run(batch=1000, square=300) if quick else pairwise.run(),
+        "One step of a sparse model": lambda: each(lambda count: steps.sparse(count, sizes)),
+        "One step with neighbours": lambda: each(lambda count: steps.neighbours(count, sizes)),
+        "One step of an exact model": lambda: each(exact.run),
+        "Growth of the sparse CSK step": lambda: each(lambda count: steps.growth(count, sizes, factors)),
     }
-    for title, rows in results.items():
-        _show(title, rows)
+    console = Console(width=160)
+    results = {}
+    for title, run in sections.items():
+        console.print(f"{title} …", highlight=False)
+        results[title] = run()
+        console.print(_table(title, results[title]))
     options.out.mkdir(parents=True, exist_ok=True)
-    machine = {"processor": platform.machine(), "jax": jax.__version__, "numpy": np.__version__}
     path = options.out / "bench.json"
-    path.write_text(json.dumps({"machine": machine, "results": results}, indent=2) + "\n", encoding="utf-8")
-    Console().print(f"wrote {path}", highlight=False)
+    path.write_text(json.dumps({"machine": _machine(), "results": results}, indent=2) + "\n", encoding="utf-8")
+    console.print(f"wrote {path}", highlight=False)
 
 
-def _show(title: str, rows: list[dict[str, Any]]) -> None:
+def _machine() -> dict[str, Any]:
+    return {
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "versions": {package: _version(package) for package in _PACKAGES},
+    }
+
+
+def _processor() -> str:
+    """The name that Linux gives, with the architecture."""
+    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    names = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
+    return " ".join([*names[:1], platform.machine()])
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _table(title: str, rows: list[dict[str, Any]]) -> Table:
     table = Table(title=title)
     for column in rows[0]:
         table.add_column(column, justify="right")
     for row in rows:
         table.add_row(*(f"{value:.3g}" if isinstance(value, float) else str(value) for value in row.values()))
-    Console(width=160).print(table)
+    return table
 
 
 main()

@@ -1,4 +1,4 @@
-"""One optimisation step of sparse models against GPyTorch: value and gradient on a batch, in separate processes.
+"""One optimisation step, value and gradient, of models and of their peers in other libraries; and how it grows.
 
 Every contender runs in a process of its own, so that its peak memory is its own, with the same number of threads. Sizes
 are those of the paper's taxi experiment: batch 10,000, 100 inducing points, 5 dimensions, 4 components.
@@ -6,124 +6,164 @@ are those of the paper's taxi experiment: batch 10,000, 100 inducing points, 5 d
 
 from __future__ import annotations
 
+import functools
 import json
+import math
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-SIZES = {"batch": 10_000, "inducing": 100, "dimensions": 5, "components": 4}
-CONTENDERS = ("spectrogp CSK", "spectrogp SM", "GPyTorch SM", "GPyTorch RBF")
+from . import peers
+from .peers import Sizes, Step, regression
+
+SIZES = {"batch": 10_000, "inducing": 100, "dimensions": 5, "components": 4, "neighbours": 30}
+EXACT = {"batch": 400, "inducing": 30, "dimensions": 1, "components": 1}
+# Doublings and halvings of the sizes above.
+GROWTH = {"batch": (0.5, 1, 2, 4), "inducing": (0.5, 1, 2), "dimensions": (1, 2), "components": (0.5, 1, 2)}
 
 
-def run(*, threads: int = 1, sizes: dict[str, int] | None = None) -> list[dict[str, Any]]:
-    """One row per contender: step and compile time, peak memory, and the ratio of its step to GPyTorch's SM."""
+def sparse(threads: int, sizes: Sizes) -> list[dict[str, Any]]:
+    """SVGP; the ratio is to GPyTorch's stationary spectral mixture."""
+    names = ("spectrogp SVGP CSK", "spectrogp SVGP SM", "spectrogp SVGP SE")
+    others = ("GPyTorch SVGP SM", "GPyTorch SVGP RBF", "GPJax SVGP RBF")
+    return with_ratios([isolated(name, sizes, threads) for name in names + others], "GPyTorch SVGP SM")
+
+
+def neighbours(threads: int, sizes: Sizes) -> list[dict[str, Any]]:
+    """Nearest neighbours, all rows; the ratio is to GPBoost's Vecchia approximation."""
+    names = ("spectrogp neighbours CSK", "spectrogp neighbours SE", "GPBoost Vecchia RBF", "GPyTorch VNNGP RBF")
+    return with_ratios([isolated(name, sizes, threads) for name in names], "GPBoost Vecchia RBF")
+
+
+def growth(threads: int, sizes: Sizes, factors: dict[str, tuple[float, ...]]) -> list[dict[str, Any]]:
+    """The CSK step as one size at a time doubles; the exponent is that of the last doubling: 1 is linear."""
+    measured = functools.cache(lambda name, size: isolated("spectrogp SVGP CSK", sizes | {name: size}, threads))
+    rows: list[dict[str, Any]] = []
+    for name, multiples in factors.items():
+        last = None
+        for multiple in multiples:
+            size = round(multiple * sizes[name])
+            row = measured(name, size)
+            exponent = math.log2(row["step ms"] / last) if last else "–"
+            rows.append(
+                {"size": name, "value": size} | {k: v for k, v in row.items() if k not in ("contender", "note")}
+            )
+            rows[-1]["exponent"] = exponent
+            last = row["step ms"]
+    return rows
+
+
+def isolated(name: str, sizes: Sizes, threads: int) -> dict[str, Any]:
+    """The row of one contender, measured in a process of its own on as many cores as threads."""
+    print(f"{time.strftime('%H:%M:%S')} {name}, threads {threads}, {sizes}", file=sys.stderr, flush=True)  # noqa: T201
     environment = os.environ | {
         "OMP_NUM_THREADS": str(threads),
         "XLA_FLAGS": f"--xla_cpu_multi_thread_eigen={'true' if threads > 1 else 'false'}",
     }
     pinned = ["taskset", "-c", ",".join(map(str, range(threads)))]
-    rows = []
-    for name in CONTENDERS:
-        command = [*pinned, sys.executable, "-m", "benchmarks.steps", name, json.dumps(SIZES | (sizes or {}))]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)  # noqa: S603
-        if done.returncode:
-            raise RuntimeError(f"{name} failed:\n{done.stderr[-2000:]}")
-        rows.append({"contender": name, "threads": threads} | json.loads(done.stdout.splitlines()[-1]))
-    peer = next(row["step ms"] for row in rows if row["contender"] == "GPyTorch SM")
-    return [row | {"ratio": row["step ms"] / peer} for row in rows]
+    command = [*pinned, sys.executable, "-m", "benchmarks.steps", name, json.dumps(sizes)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)  # noqa: S603
+    empty = {"step ms": "–", "compile s": "–", "peak MB": "–", "note": ""}
+    if done.returncode and name.startswith("spectrogp"):
+        raise RuntimeError(f"{name} failed:\n{done.stderr[-2000:]}")
+    if done.returncode:
+        measured = {"note": f"failed: {done.stderr.strip().splitlines()[-1][:80]}"}
+    else:
+        measured = json.loads(done.stdout.splitlines()[-1])
+    return {"contender": name, "threads": threads} | empty | measured
 
 
-def _data(sizes: dict[str, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(sizes["batch"], sizes["dimensions"]))
-    return X, np.sin(X.sum(axis=1)) + 0.1 * rng.normal(size=len(X)), X[: sizes["inducing"]].copy()
+def with_ratios(rows: list[dict[str, Any]], peer: str) -> list[dict[str, Any]]:
+    base = next(row["step ms"] for row in rows if row["contender"] == peer)
+
+    def ratio(row: dict[str, Any]) -> Any:
+        return row["step ms"] / base if isinstance(base, float) and isinstance(row["step ms"], float) else "–"
+
+    return [{k: v for k, v in row.items() if k != "note"} | {"ratio": ratio(row), "note": row["note"]} for row in rows]
 
 
-def _spectrogp(kernel_name: str, sizes: dict[str, int]) -> Callable[[], Any]:
+def _kernel(name: str, sizes: Sizes, Z: np.ndarray) -> Any:
+    import spectrogp as sg
+    from spectrogp.parameters import Positive, Real
+    from spectrogp.processes import FunctionGroup
+
+    P, D = sizes["components"], sizes["dimensions"]
+    omega = np.random.default_rng(1).normal(size=(P, D))
+    if name == "SE":
+        return sg.kernels.SquaredExponential(Positive(np.ones(D)), Positive(1.0))
+    if name == "SM":
+        return sg.kernels.SpectralMixture(Positive(np.ones((P, D))), Real(omega), Positive(np.ones(P)))
+    return sg.kernels.ConvolutionalSpectral(
+        FunctionGroup(Z, np.ones((P, D)), shape=(P, D)),
+        FunctionGroup(Z, omega, shape=(P, D), warp="identity"),
+        FunctionGroup(Z, np.ones(P), shape=(P,)),
+    )
+
+
+def _spectrogp(model_name: str, kernel_name: str, sizes: Sizes) -> Step:
     import equinox as eqx
     import jax
 
     jax.config.update("jax_enable_x64", True)
-    import spectrogp as sg
     from spectrogp.data import Data
-    from spectrogp.models import VariationalGP
-    from spectrogp.parameters import Positive, Real, partition
-    from spectrogp.processes import FunctionGroup
+    from spectrogp.models import ExactGP, NeighbourGP, VariationalGP
+    from spectrogp.models.neighbour import Neighbourhoods
+    from spectrogp.parameters import Positive, partition
 
-    X, y, Z = _data(sizes)
-    P, D = sizes["components"], sizes["dimensions"]
-    omega = np.random.default_rng(1).normal(size=(P, D))
-    if kernel_name == "CSK":
-        kernel = sg.kernels.ConvolutionalSpectral(
-            FunctionGroup(Z, np.ones((P, D)), shape=(P, D)),
-            FunctionGroup(Z, omega, shape=(P, D), warp="identity"),
-            FunctionGroup(Z, np.ones(P), shape=(P,)),
-        )
+    X, y, Z = regression(sizes)
+    kernel, noise = _kernel(kernel_name, sizes, Z), Positive(0.3)
+    data: Any = Data(jax.numpy.asarray(X), jax.numpy.asarray(y))
+    if model_name == "SVGP":
+        model: Any = VariationalGP(kernel, noise, Z)
+    elif model_name == "exact":
+        model = ExactGP(kernel, noise)
     else:
-        kernel = sg.kernels.SpectralMixture(Positive(np.ones((P, D))), Real(omega), Positive(np.ones(P)))
-    model = VariationalGP(kernel, Positive(0.3), Z)
+        model = NeighbourGP(kernel, noise)
+        data = Neighbourhoods.of(data, X, np.random.default_rng(2).permutation(len(X)), sizes["neighbours"])
     free, rest = partition(model, "latent", "hyperparameter", "variational")
 
     @eqx.filter_jit
-    def step(free: Any, data: Data) -> Any:
+    def step(free: Any, data: Any) -> Any:
         return jax.value_and_grad(lambda free: eqx.combine(free, rest).log_joint(data))(free)
 
     free = jax.tree.map(jax.numpy.asarray, free)
-    data = Data(jax.numpy.asarray(X), jax.numpy.asarray(y))
     return lambda: jax.block_until_ready(step(free, data))
 
 
-def _gpytorch(kernel_name: str, sizes: dict[str, int]) -> Callable[[], Any]:
-    import gpytorch
-    import torch
-
-    torch.set_default_dtype(torch.float64)
-    torch.set_flush_denormal(True)  # short lengthscales are several times slower without
-    torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
-    X, y, Z = map(torch.from_numpy, _data(sizes))
-
-    class Model(gpytorch.models.ApproximateGP):  # type: ignore[misc]
-        def __init__(self) -> None:
-            q = gpytorch.variational.CholeskyVariationalDistribution(len(Z))
-            super().__init__(gpytorch.variational.VariationalStrategy(self, Z, q))
-            self.mean_module = gpytorch.means.ZeroMean()
-            if kernel_name == "SM":
-                kernel = gpytorch.kernels.SpectralMixtureKernel(sizes["components"], ard_num_dims=sizes["dimensions"])
-            else:
-                kernel = gpytorch.kernels.ScaleKernel(gpytorch.kernels.RBFKernel(ard_num_dims=sizes["dimensions"]))
-            self.covar_module = kernel
-
-        def forward(self, x: Any) -> Any:
-            return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
-
-    model, likelihood = Model(), gpytorch.likelihoods.GaussianLikelihood()
-    objective = gpytorch.mlls.VariationalELBO(likelihood, model, num_data=len(X))
-
-    def step() -> float:
-        model.zero_grad()
-        loss = -objective(model(X), y)
-        loss.backward()
-        return float(loss)
-
-    return step
+PEERS = {
+    "GPyTorch SVGP SM": peers.gpytorch_svgp_sm,
+    "GPyTorch SVGP RBF": peers.gpytorch_svgp_rbf,
+    "GPJax SVGP RBF": peers.gpjax_svgp_rbf,
+    "GPyTorch VNNGP RBF": peers.gpytorch_vnngp_rbf,
+    "GPBoost Vecchia RBF": peers.gpboost_vecchia_rbf,
+    "tinygp exact RBF": peers.tinygp_exact_rbf,
+    "scikit-learn exact RBF": peers.scikit_learn_exact_rbf,
+    "LAPACK alone": peers.lapack_exact,
+}
 
 
-def _measure(name: str, sizes: dict[str, int], repeats: int = 7) -> dict[str, float]:
-    library, kernel = name.split()
-    step = (_spectrogp if library == "spectrogp" else _gpytorch)(kernel, sizes)
-    times = []
-    for _ in range(repeats + 1):
+def _measure(name: str, sizes: Sizes) -> dict[str, Any]:
+    if name in PEERS:
+        try:
+            step = PEERS[name](sizes)
+        except ImportError as error:
+            return {"note": f"not installed: {error}"}
+    else:
+        _, model, kernel = name.split()
+        step = _spectrogp(model, kernel, sizes)
+    times: list[float] = []
+    while len(times) < 8 or (len(times) < 100 and sum(times[1:]) < 2.0):
         start = time.perf_counter()
-        step()
-        times.append(time.perf_counter() - start)
+        seconds = step()
+        # GPBoost's step is the difference of two fits, which it takes itself.
+        times.append(seconds if isinstance(seconds, float) and "GPBoost" in name else time.perf_counter() - start)
     best = min(times[1:])
-    return {"step ms": 1e3 * best, "compile s": times[0] - best, "peak MB": _peak_memory()}
+    return {"step ms": 1e3 * best, "compile s": max(times[0] - best, 0.0), "peak MB": _peak_memory()}
 
 
 def _peak_memory() -> float:

@@ -64,6 +64,15 @@ def test_density_equals_scipy():
         )
 
 
+def test_gradient_of_a_density_too_large_for_one_block():
+    K, y = positive(301), np.linspace(-2.0, 1.0, 301)
+    inverse = np.linalg.inv(K)
+    with double():
+        dy, dK = jax.grad(gaussian_log_density, argnums=(0, 1))(jnp.asarray(y), jnp.asarray(K))
+        np.testing.assert_allclose(dy, -inverse @ y, atol=1e-11)
+        np.testing.assert_allclose(dK, 0.5 * (np.outer(inverse @ y, inverse @ y) - inverse), atol=1e-11)
+
+
 def test_symmetric_root_of_a_singular_matrix():
     with double():
         R = np.asarray(symmetric_root(jnp.ones((4, 4))))

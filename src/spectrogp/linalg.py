@@ -8,6 +8,7 @@ inside ``jit`` a failure is carried as NaN, and whoever runs the compiled functi
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -19,6 +20,9 @@ from .numerics import traced
 
 # Jitter as a fraction of the mean diagonal, tried in this order. The steps start where rounding does.
 _LADDER = {8: (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4), 4: (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)}
+
+# Triangular factors up to this size are inverted whole.
+_BLOCK = 128
 
 
 class Factor(NamedTuple):
@@ -58,7 +62,10 @@ def cholesky(K: Array, name: str = "covariance matrix") -> Factor:
 def triangular_inverse(L: Array) -> Array:
     """L⁻¹ of a lower triangular matrix."""
     eye = jnp.broadcast_to(jnp.eye(L.shape[-1], dtype=L.dtype), L.shape)
-    return jax.lax.linalg.triangular_solve(L, eye, left_side=True, lower=True)
+    return _solve(L, eye)
+
+
+_solve = partial(jax.lax.linalg.triangular_solve, left_side=True, lower=True)
 
 
 def symmetric_root(K: Array) -> Array:
@@ -91,10 +98,27 @@ def _gaussian_log_density_jvp(primals: tuple[Array, Array], tangents: tuple[Arra
 
 def _density_and_slopes(y: Array, K: Array) -> tuple[Array, Array, Array]:
     factor = cholesky(K)
-    inverse = factor.inverse
-    white = inverse @ y
+    white = _solve(factor.L, y[:, None])[:, 0]
+    alpha = _solve(factor.L, white[:, None], transpose_a=True)[:, 0]
     value = -0.5 * (white @ white + factor.log_determinant + y.shape[0] * math.log(2.0 * math.pi))
-    return value, inverse.T @ white, inverse.T @ inverse
+    return value, alpha, _inverse_of_product(factor.L)
+
+
+def _inverse_of_product(L: Array) -> Array:
+    """(L Lᵀ)⁻¹ by halves, in half the operations of L⁻ᵀ times L⁻¹.
+
+    With L = [[A, 0], [B, C]], W = B A⁻¹ and S = (C Cᵀ)⁻¹ it is [[(A Aᵀ)⁻¹ + Wᵀ S W, −Wᵀ S], [−S W, S]].
+    """
+    n = L.shape[0]
+    if n <= _BLOCK:
+        inverse = triangular_inverse(L)
+        return inverse.T @ inverse
+    h = -(-n // 16) * 8  # whole vectors
+    A, B, C = L[:h, :h], L[h:, :h], L[h:, h:]
+    W = _solve(A, B, left_side=False)
+    S = _inverse_of_product(C)
+    SW = S @ W
+    return jnp.block([[_inverse_of_product(A) + W.T @ SW, -SW.T], [-SW, S]])
 
 
 def whitened_kl(mean: Array, root: Array) -> Array:
@@ -114,15 +138,21 @@ def _cholesky(K: Array) -> tuple[Array, Array]:
     eye = jnp.eye(K.shape[-1], dtype=K.dtype)
 
     def failed(state: tuple[Array, Array]) -> Array:
-        rung, L = state
-        return (rung < len(ladder) - 1) & ~jnp.all(jnp.isfinite(L))
+        rung, L = state  # what fails anywhere shows in the diagonal
+        return (rung < len(ladder) - 1) & ~jnp.all(jnp.isfinite(jnp.diagonal(L, axis1=-2, axis2=-1)))
 
     def climb(state: tuple[Array, Array]) -> tuple[Array, Array]:
         rung = state[0] + 1
-        return rung, jnp.linalg.cholesky(K + ladder[rung] * eye)
+        return rung, _lower(K + ladder[rung] * eye)
 
-    rung, L = jax.lax.while_loop(failed, climb, (jnp.asarray(0), jnp.linalg.cholesky(K)))
+    # The condition around the loop keeps its copies, and what the compiler moves out of it, from the usual case.
+    start = jnp.asarray(0), _lower(K)
+    rung, L = jax.lax.cond(failed(start), partial(jax.lax.while_loop, failed, climb), lambda state: state, start)
     return L, ladder[rung]
+
+
+def _lower(K: Array) -> Array:
+    return jax.lax.linalg.cholesky(K, symmetrize_input=False)  # K is symmetric: its lower triangle says all
 
 
 @_cholesky.defjvp
