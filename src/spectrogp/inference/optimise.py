@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
@@ -44,35 +45,64 @@ def maximise(
     refresh: Callable[[Model, int], Any] | None = None,
     chunk: int = 50,
     progress: Progress | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
 ) -> Fit:
     """Adam on the log joint density, with a warm-up and a cosine decay of the learning rate.
 
     ``batch`` rows are drawn anew for each step (all of them when left out). ``refresh(model, step)`` may give new data
     of the same shapes between chunks, such as neighbours under the current kernel. The objective is divided by the
-    number of data, so the learning rate means the same for all sizes. The same key gives the same result.
+    number of data, so the learning rate means the same for all sizes. The same key gives the same result, also
+    when a killed run is started again with the same ``checkpoint`` file.
     """
     free, rest = partition(model, *roles)
-    schedule = optax.warmup_cosine_decay_schedule(
-        0.0, learning_rate, max(1, math.ceil(warmup * steps)), steps, end_value=0.01 * learning_rate
-    )
-    optimiser = optax.chain(optax.clip_by_global_norm(10.0), optax.adam(schedule))
-
-    def objective(free: Any, data: Any, key: Array) -> Array:
-        part = data if batch is None else data.minibatch(key, batch)
-        return -eqx.combine(free, rest).log_joint(part, key) / data.size
-
-    def step(state: tuple[Any, Any], index: Array, data: Any) -> tuple[tuple[Any, Any], Array]:
-        free, moments = state
-        value, slope = jax.value_and_grad(objective)(free, data, jax.random.fold_in(key, index))
-        updates, moments = optimiser.update(slope, moments, free)
-        return (optax.apply_updates(free, updates), moments), -value
-
-    free = jax.tree.map(jnp.asarray, free)
+    step = _AdamStep(rest, key, steps, batch, learning_rate, warmup)
+    start = jax.tree.map(jnp.asarray, free)
     renew = None if refresh is None else lambda state, index: refresh(eqx.combine(state[0], rest), index)
     (free, _), history, interrupted = run_in_chunks(
-        step, (free, optimiser.init(free)), data, steps=steps, chunk=chunk, renew=renew, progress=progress
+        step,
+        (start, step.optimiser.init(start)),
+        data,
+        steps=steps,
+        chunk=chunk,
+        renew=renew,
+        progress=progress,
+        checkpoint=checkpoint,
     )
     return Fit(eqx.combine(free, rest), history, interrupted)
+
+
+class _AdamStep(eqx.Module):
+    """One step of Adam: its arrays are leaves and its settings static, so that equal fits share a compiled program."""
+
+    rest: Any
+    key: Array
+    steps: int = eqx.field(static=True)
+    batch: int | None = eqx.field(static=True)
+    learning_rate: float = eqx.field(static=True)
+    warmup: float = eqx.field(static=True)
+
+    @property
+    def optimiser(self) -> optax.GradientTransformation:
+        schedule = optax.warmup_cosine_decay_schedule(
+            0.0,
+            self.learning_rate,
+            max(1, math.ceil(self.warmup * self.steps)),
+            self.steps,
+            end_value=0.01 * self.learning_rate,
+        )
+        return optax.chain(optax.clip_by_global_norm(10.0), optax.adam(schedule))
+
+    def __call__(self, state: tuple[Any, Any], index: Array, data: Any) -> tuple[tuple[Any, Any], Array]:
+        free, moments = state
+        key = jax.random.fold_in(self.key, index)
+
+        def objective(free: Any) -> Array:
+            part = data if self.batch is None else data.minibatch(key, self.batch)
+            return -eqx.combine(free, self.rest).log_joint(part, key) / data.size
+
+        value, slope = jax.value_and_grad(objective)(free)
+        updates, moments = self.optimiser.update(slope, moments, free)
+        return (optax.apply_updates(free, updates), moments), -value
 
 
 def maximise_lbfgs(
