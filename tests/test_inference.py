@@ -45,7 +45,7 @@ def test_adam_and_lbfgs_find_the_same_optimum(data):
 
 def test_restarts_keep_the_best_of_several_optima(data):
     """From a lengthscale that explains all by noise the gradient leads nowhere; a restart finds the signal."""
-    kernel = sg.kernels.SquaredExponential(Positive(50.0), Positive(1.0))
+    kernel = sg.kernels.SquaredExponential(Positive(500.0), Positive(1.0))
     stuck = ExactGP(kernel, Positive(1.0))
     alone = maximise_lbfgs(stuck, data)
     several = maximise_lbfgs(stuck, data, restarts=4, spread=3.0, key=jax.random.key(0))
@@ -146,3 +146,26 @@ def test_chunked_sum_equals_the_sum_in_value_and_gradient(size):
         for ours, theirs in zip(jax.tree.leaves(chunked), jax.tree.leaves(plain), strict=True):
             np.testing.assert_allclose(ours, 2.0 * theirs, rtol=1e-13)
         np.testing.assert_allclose(chunked_sum(summand, shared, rows, 8), plain[0], rtol=1e-13)
+
+
+def test_natural_gradients_reach_the_optimum_sooner(data):
+    start = model(VariationalGP, np.linspace(-2.0, 2.0, 12)[:, None])
+    best = maximise_lbfgs(model(), data)
+    settings = {"steps": 150, "key": jax.random.key(1), "learning_rate": 0.05}
+    fits = [maximise(start, data, natural_rate=rate, **settings) for rate in (None, 0.5)]
+    with zoo.double():
+        value = best.model.log_joint(data)
+        plain, natural = (float(value - fit.model.log_joint(data)) for fit in fits)
+    assert 0 < natural < 1.0 < 10.0 < plain
+    with pytest.raises(TypeError, match="natural gradients are for a VariationalGP, got ExactGP"):
+        maximise(model(), data, natural_rate=0.1, **settings)
+
+
+def test_a_run_ends_when_it_stops_improving(data):
+    fit = maximise(model(), data, steps=5000, key=jax.random.key(0), chunk=20, learning_rate=0.1, patience=3)
+    assert 60 < len(fit.history) < 2500
+    assert len(fit.history) % 20 == 0
+    with zoo.double():
+        np.testing.assert_allclose(
+            fit.model.log_joint(data), maximise_lbfgs(model(), data).model.log_joint(data), atol=0.01
+        )

@@ -143,7 +143,8 @@ def partition(tree: Tree, *roles: Role) -> tuple[Tree, Tree]:
         if not is_parameter(node):
             return False
         nothing = jax.tree.map(lambda _: False, node)
-        return eqx.tree_at(lambda p: p.raw, nothing, node.role in roles)
+        # The rest of an earlier partition has parameters without raw numbers.
+        return nothing if node.raw is None else eqx.tree_at(lambda p: p.raw, nothing, node.role in roles)
 
     return eqx.partition(tree, jax.tree.map(mark, tree, is_leaf=is_parameter))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
@@ -15,7 +16,7 @@ from jax import Array
 from jax.flatten_util import ravel_pytree
 from scipy.optimize import minimize
 
-from ..models import AbstractModel
+from ..models import AbstractModel, VariationalGP
 from ..numerics import entry_point
 from ..parameters import Role, partition
 from .loop import Progress, run_in_chunks
@@ -42,39 +43,89 @@ def maximise(
     batch: int | None = None,
     learning_rate: float = 0.02,
     warmup: float = 0.02,
+    natural_rate: float | None = None,
+    patience: int | None = None,
     roles: tuple[Role, ...] = OPTIMISED,
     refresh: Callable[[Model, int], Any] | None = None,
     chunk: int = 50,
     progress: Progress | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
 ) -> Fit:
     """Adam on the log joint density, with a warm-up and a cosine decay of the learning rate.
 
     ``batch`` rows are drawn anew for each step (all of them when left out). ``refresh(model, step)`` may give new data
     of the same shapes between chunks, such as neighbours under the current kernel. The objective is divided by the
-    number of data, so the learning rate means the same for all sizes. The same key gives the same result.
+    number of data, so the learning rate means the same for all sizes. The same key gives the same result, also
+    when a killed run is started again with the same ``checkpoint`` file.
+
+    With ``natural_rate`` the variational parameters move along the natural gradient, at that rate, before each step of
+    the others (``VariationalGP.natural_step``). With ``patience`` the run ends early, once the mean objective of that
+    many chunks in a row has not risen above the best before them.
     """
-    free, rest = partition(model, *roles)
-    schedule = optax.warmup_cosine_decay_schedule(
-        0.0, learning_rate, max(1, math.ceil(warmup * steps)), steps, end_value=0.01 * learning_rate
+    if natural_rate is not None and not isinstance(model, VariationalGP):
+        raise TypeError(f"natural gradients are for a VariationalGP, got {type(model).__name__}")
+    natural: tuple[Role, ...] = () if natural_rate is None else ("variational",)
+    free, rest = partition(model, *(role for role in roles if role not in natural))
+    q, rest = partition(rest, *natural)
+    step = _AdamStep(rest, key, steps, batch, learning_rate, warmup, natural_rate)
+    start, q = jax.tree.map(jnp.asarray, (free, q))
+    renew = None if refresh is None else lambda state, index: refresh(eqx.combine(*state[:2], rest), index)
+    (free, q, _), history, interrupted = run_in_chunks(
+        step,
+        (start, q, step.optimiser.init(start)),
+        data,
+        steps=steps,
+        chunk=chunk,
+        renew=renew,
+        progress=progress,
+        checkpoint=checkpoint,
+        stop=None if patience is None else lambda values: _stalled(values, chunk, patience),
     )
-    optimiser = optax.chain(optax.clip_by_global_norm(10.0), optax.adam(schedule))
+    return Fit(eqx.combine(free, q, rest), history, interrupted)
 
-    def objective(free: Any, data: Any, key: Array) -> Array:
-        part = data if batch is None else data.minibatch(key, batch)
-        return -eqx.combine(free, rest).log_joint(part, key) / data.size
 
-    def step(state: tuple[Any, Any], index: Array, data: Any) -> tuple[tuple[Any, Any], Array]:
-        free, moments = state
-        value, slope = jax.value_and_grad(objective)(free, data, jax.random.fold_in(key, index))
-        updates, moments = optimiser.update(slope, moments, free)
-        return (optax.apply_updates(free, updates), moments), -value
+def _stalled(values: np.ndarray, chunk: int, patience: int) -> bool:
+    """Whether none of the last chunks' means lies above the best mean before them."""
+    means = [np.mean(values[i : i + chunk]) for i in range(0, len(values), chunk)]
+    return len(means) > patience and max(means[-patience:]) <= max(means[:-patience])
 
-    free = jax.tree.map(jnp.asarray, free)
-    renew = None if refresh is None else lambda state, index: refresh(eqx.combine(state[0], rest), index)
-    (free, _), history, interrupted = run_in_chunks(
-        step, (free, optimiser.init(free)), data, steps=steps, chunk=chunk, renew=renew, progress=progress
-    )
-    return Fit(eqx.combine(free, rest), history, interrupted)
+
+class _AdamStep(eqx.Module):
+    """One step of Adam: its arrays are leaves and its settings static, so that equal fits share a compiled program."""
+
+    rest: Any
+    key: Array
+    steps: int = eqx.field(static=True)
+    batch: int | None = eqx.field(static=True)
+    learning_rate: float = eqx.field(static=True)
+    warmup: float = eqx.field(static=True)
+    natural_rate: float | None = eqx.field(static=True)
+
+    @property
+    def optimiser(self) -> optax.GradientTransformation:
+        schedule = optax.warmup_cosine_decay_schedule(
+            0.0,
+            self.learning_rate,
+            max(1, math.ceil(self.warmup * self.steps)),
+            self.steps,
+            end_value=0.01 * self.learning_rate,
+        )
+        return optax.chain(optax.clip_by_global_norm(10.0), optax.adam(schedule))
+
+    def __call__(self, state: tuple[Any, Any, Any], index: Array, data: Any) -> tuple[tuple[Any, Any, Any], Array]:
+        free, q, moments = state
+        key = jax.random.fold_in(self.key, index)
+        part = data if self.batch is None else data.minibatch(key, self.batch)
+        if self.natural_rate is not None:
+            moved = eqx.combine(free, q, self.rest).natural_step(part, self.natural_rate)
+            q, _ = partition(moved, "variational")
+
+        def objective(free: Any) -> Array:
+            return -eqx.combine(free, q, self.rest).log_joint(part, key) / data.size
+
+        value, slope = jax.value_and_grad(objective)(free)
+        updates, moments = self.optimiser.update(slope, moments, free)
+        return (optax.apply_updates(free, updates), q, moments), -value
 
 
 @entry_point
