@@ -14,7 +14,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 import spectrogp as sg
 import zoo
-from spectrogp.data import Data
+from spectrogp.data import Data, draw_rows
 from spectrogp.likelihoods import Bernoulli, Gaussian, StudentT
 from spectrogp.models import (
     CollapsedGP,
@@ -23,6 +23,7 @@ from spectrogp.models import (
     LinearRegression,
     NeighbourGP,
     Neighbourhoods,
+    Refresh,
     SparseGP,
     VariationalGP,
 )
@@ -284,6 +285,64 @@ def test_linear_regression_is_a_gaussian_process_with_a_linear_kernel(data):
         np.testing.assert_allclose(
             predict(model, plain, TEST[:, None]).mean, k @ np.linalg.solve(K, plain.y), atol=1e-9
         )
+
+
+@pytest.mark.parametrize("case", zoo.KERNELS[:4], ids=lambda case: case.name)
+@pytest.mark.parametrize("metric", ["correlation", "lengthscale"])
+def test_joint_prediction_by_neighbours_is_exact_at_full_sets(case, metric, data):
+    with zoo.double():
+        kernel = case.kernel(1)
+        exact = ExactGP(kernel, noise).enter()
+        X = jnp.asarray(TEST[:, None])
+        mean, variance = exact.predict(data, X)
+        for model in [NeighbourGP(kernel, noise), FullScaleGP(kernel, noise, data.X[::3])]:
+            # Neighbours of the test inputs are found by the model itself, under its own kernel.
+            everyone = Refresh(data, N - 1, metric=metric)(model)
+            moments = model.enter().predict(everyone, X)
+            np.testing.assert_allclose(moments.mean, mean, atol=1e-6)
+            np.testing.assert_allclose(moments.variance, variance, atol=1e-6)
+            joint = model.enter().covariance(everyone, X)
+            np.testing.assert_allclose(joint, exact.covariance(data, X), atol=1e-6)
+
+
+def test_joint_prediction_holds_for_repeated_and_single_test_inputs(data):
+    with zoo.double():
+        model = NeighbourGP(sg.kernels.SquaredExponential(0.7), 0.3)
+        near = Refresh(data, 5)(model)
+        same = model.enter().covariance(near, jnp.zeros((3, 1)))
+        # Equal inputs have equal values: one covariance everywhere, up to the jitter that factors singular matrices.
+        np.testing.assert_allclose(same, jnp.full((3, 3), same[0, 0]), atol=1e-6)
+        np.testing.assert_allclose(same[:1, :1], model.enter().covariance(near, jnp.zeros((1, 1))), atol=1e-6)
+
+
+def test_neighbours_are_renewed_when_they_are_due(data):
+    model = NeighbourGP(sg.kernels.SpectralMixture(2.0, 2 * np.pi), 0.3)
+    other = NeighbourGP(sg.kernels.SpectralMixture(2.0, 0.1), 0.3)
+    refresh = Refresh(data, 3, every=100)
+    with zoo.double():
+        first = refresh(model, 0)
+        assert refresh(other, 50) is first
+        second = refresh(other, 100)
+        assert second.members.shape == first.members.shape
+        assert np.any(second.members != first.members)
+        with pytest.raises(TypeError, match="neighbours are found outside jit"):
+            jax.jit(lambda X: model.enter().predict(first, X))(jnp.zeros((2, 1)))
+    with pytest.raises(ValueError, match="every must be 1 step or more, got 0"):
+        Refresh(data, 3, every=0)
+    with pytest.raises(ValueError, match="metric must be 'correlation' or 'lengthscale', got 'far'"):
+        Refresh(data, 3, metric="far")(model)
+    with pytest.raises(ValueError, match="number of neighbours must be 1 or more, got 0"):
+        Refresh(data, 0)(model)
+
+
+def test_minibatch_rows_differ_and_are_equally_likely():
+    drawn = np.asarray(jax.vmap(lambda key: draw_rows(key, 11, 4))(jax.random.split(jax.random.key(0), 20_000)))
+    assert all(len(set(rows)) == 4 for rows in drawn[:200])
+    # Each row is in a batch with probability 4/11; a count has a standard deviation of at most 68.
+    np.testing.assert_allclose(np.bincount(drawn.ravel(), minlength=11), 20_000 * 4 / 11, atol=5 * 68)
+    assert sorted(np.asarray(draw_rows(jax.random.key(1), 11, 11))) == list(range(11))
+    with pytest.raises(ValueError, match="between 1 and all 11 rows, got 12"):
+        draw_rows(jax.random.key(0), 11, 12)
 
 
 def test_full_scale_improves_on_neighbours_alone(data):

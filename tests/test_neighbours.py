@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 import spectrogp as sg
-from spectrogp.neighbours import CorrelationFeatures, earlier_neighbours, maxmin_order, nearest, random_order
+from spectrogp.neighbours import (
+    CorrelationFeatures,
+    LengthscaleFeatures,
+    earlier_neighbours,
+    maxmin_order,
+    nearest,
+    random_order,
+)
 
 
 @pytest.mark.parametrize(
@@ -62,3 +69,19 @@ def test_correlation_features_follow_the_correlation():
     np.testing.assert_array_equal(np.argsort(near[:31])[:8], np.argsort(-K[0, :31] / K[0, 0])[:8])
     # At short lags the squared distance is −2 log correlation.
     np.testing.assert_allclose(near[1] ** 2, -2 * np.log(K[0, 1] / K[0, 0]), rtol=0.05)
+
+
+def test_lengthscale_features_are_inputs_in_lengthscales():
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    np.testing.assert_allclose(LengthscaleFeatures.of(sg.kernels.SquaredExponential([0.5, 2.0]), X)(X), X / [0.5, 2.0])
+    # Components of variance 1 and 3: the geometric mean counts the second three times.
+    mixture = sg.kernels.SpectralMixture([[1.0], [16.0]], [[0.0], [1.0]], [1.0, 3.0**0.5])
+    np.testing.assert_allclose(LengthscaleFeatures.of(mixture, X[:, :1]).lengthscale, [8.0])
+
+
+@pytest.mark.parametrize("m", [0, -1])
+def test_neighbours_without_number_or_with_nan_are_refused(m):
+    with pytest.raises(ValueError, match=f"1 or more, got {m}"):
+        nearest(np.zeros((3, 1)), np.zeros((1, 1)), m)
+    with pytest.raises(ValueError, match="finite features"):
+        earlier_neighbours(np.full((3, 1), np.nan), np.arange(3), 1)

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from .likelihoods import Moments
-from .linalg import Factor, cholesky, gaussian_log_density
+from .linalg import Factor, cholesky, gaussian_log_density, triangular_inverse
 
 _LOG_2PI = math.log(2.0 * math.pi)
 
@@ -123,7 +123,7 @@ class Conditional(NamedTuple):
 
 def condition_last(y: Array, K: Array) -> Conditional:
     """Condition y_last on y_others under N(y | 0, K), for y ``[m + 1]`` and K ``[m + 1, m + 1]``."""
-    L = jnp.linalg.cholesky(K)
+    L = cholesky(K, "the covariance of a neighbourhood").L
     others, last = L[:-1, :-1], L[-1, :-1]
     v = L[-1, -1] ** 2
     white = jax.scipy.linalg.solve_triangular(others, y[:-1], lower=True)
@@ -150,3 +150,19 @@ def _conditional_jvp(primals: tuple[Array, Array], tangents: tuple[Array, Array]
     dy, dK = tangents
     slope = 0.5 * (e**2 / v - 1.0) / v * jnp.outer(w, w) + (e / v) * jnp.outer(alpha, w)
     return value, jnp.sum(slope * dK) - (e / v) * (w @ dy)
+
+
+def sequential_covariance(w: Array, v: Array, earlier: Array, shared: Array) -> Array:
+    """Covariance ``[t, t]`` of values that each depend on some before them, f_i = −Σ_k w_ik f_j(i,k) + g_iᵀu + ε_i.
+
+    ``w [t, k]`` belongs to the values numbered ``earlier [t, k]`` (−1: to none), ``v [t]`` are the variances of ε, and
+    ``shared [t, r]`` has g_iᵀ times a root of the covariance of u. With (I − C) f = g u + ε and C strictly lower
+    triangular, the covariance is (I − C)⁻¹ (diag v + shared sharedᵀ) (I − C)⁻ᵀ.
+    """
+    t = v.shape[0]
+    # Values that do not exist go to a column t, which is dropped.
+    rows, columns = jnp.arange(t)[:, None], jnp.where(earlier >= 0, earlier, t)
+    factor = jnp.eye(t, t + 1, dtype=w.dtype).at[rows, columns].add(w)[:, :t]
+    root = triangular_inverse(factor)
+    inner = root @ shared
+    return (root * v) @ root.T + inner @ inner.T

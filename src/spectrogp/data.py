@@ -54,7 +54,21 @@ class Data(eqx.Module):
 
     def minibatch(self, key: Array, rows: int) -> Data:
         """Rows drawn at random without replacement."""
-        return self.rows(jax.random.choice(key, self.size, (rows,), replace=False))
+        return self.rows(draw_rows(key, self.size, rows))
+
+
+def draw_rows(key: Array, size: int, rows: int) -> Array:
+    """Some of 0 … size − 1, all different, each equally likely: in O(rows), where a permutation would be O(size).
+
+    One number from each of ``rows`` stretches of nearly equal length, all turned by the same random amount: so every
+    sum over the drawn numbers is unbiased, and less noisy than with independent draws.
+    """
+    if not 1 <= rows <= size:
+        raise ValueError(f"a minibatch has between 1 and all {size} rows, got {rows}")
+    edges = np.arange(rows + 1) * size // rows
+    within, turn = jax.random.split(key)
+    place = jax.random.randint(within, (rows,), edges[:-1], edges[1:])
+    return (place + jax.random.randint(turn, (), 0, size)) % size
 
 
 def _numbers(value: Any, name: str) -> np.ndarray:

@@ -1,19 +1,51 @@
 """Orders and neighbour sets of the nearest-neighbour (Vecchia) approximation, found on the CPU with trees.
 
 In an order of the data, the neighbours N(i) of point i are the m nearest among the points before it. Distances are
-Euclidean in *features* of the inputs: inputs scaled by lengthscales, or features whose distances follow the kernel's
-correlation, so that for a periodic component the same phase some periods away counts as near.
+Euclidean in *features* of the inputs, which come from a kernel: inputs scaled by its lengthscales
+(``LengthscaleFeatures``), or features whose distances follow its correlation (``CorrelationFeatures``), so that for a
+periodic component the same phase some periods away counts as near.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple, Self
+from typing import Literal, NamedTuple, Self
 
 import numpy as np
 from scipy.spatial import cKDTree
 
 from .kernels import AbstractKernel
 from .spectra import local_spectrum
+
+Metric = Literal["correlation", "lengthscale"]
+
+_SOME = 500  # inputs that stand for all where a kernel is averaged over them
+
+
+def features(kernel: AbstractKernel, X: np.ndarray, metric: Metric) -> CorrelationFeatures | LengthscaleFeatures:
+    """Features in which near means much correlated under the kernel, or near in its lengthscales."""
+    some = X[:: -(-len(X) // _SOME)]
+    if metric == "correlation":
+        return CorrelationFeatures.of(kernel, some)
+    if metric == "lengthscale":
+        return LengthscaleFeatures.of(kernel, some)
+    raise ValueError(f"metric must be 'correlation' or 'lengthscale', got {metric!r}")
+
+
+class LengthscaleFeatures(NamedTuple):
+    """Inputs in units of lengthscales: their geometric mean over components and inputs, by share of the variance."""
+
+    lengthscale: np.ndarray  # [d]
+
+    @classmethod
+    def of(cls, kernel: AbstractKernel, X: np.ndarray) -> Self:
+        """From the kernel's local spectrum, averaged over inputs (a few hundred will do)."""
+        share, curvature, _ = _spectrum(kernel, X)
+        squares = np.diagonal(curvature, axis1=-2, axis2=-1)
+        return cls(np.exp(-0.5 * np.einsum("na,nad->d", share, np.log(np.maximum(squares, 1e-300)))))
+
+    def __call__(self, X: np.ndarray) -> np.ndarray:
+        """Features ``[n, d]`` of inputs ``[n, d]``."""
+        return X / self.lengthscale
 
 
 class CorrelationFeatures(NamedTuple):
@@ -30,19 +62,24 @@ class CorrelationFeatures(NamedTuple):
     @classmethod
     def of(cls, kernel: AbstractKernel, X: np.ndarray) -> Self:
         """From the kernel's local spectrum, averaged over inputs (a few hundred will do)."""
-        spectrum = local_spectrum(kernel, X)
-        weight = np.maximum(np.asarray(spectrum.weight), 0.0)
-        share = weight / np.sum(weight)
-        curvature = np.einsum("na,nade->de", share, spectrum.Lambda)
+        share, curvature, frequency = _spectrum(kernel, X)
         each = np.maximum(np.sum(share, axis=0), 1e-12)
-        rates = np.einsum("na,nad->ad", share, spectrum.xi) / each[:, None]
+        rates = np.einsum("na,nad->ad", share, frequency) / each[:, None]
         moving = np.any(np.abs(rates) > 0, axis=1)
-        return cls(np.linalg.cholesky(curvature), rates[moving], each[moving])
+        values, vectors = np.linalg.eigh(np.einsum("na,nade->de", share, curvature))
+        return cls(vectors * np.sqrt(np.maximum(values, 0.0)), rates[moving], each[moving])
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         """Features ``[n, d + 2a]`` of inputs ``[n, d]``."""
         angle, size = X @ self.rates.T, np.sqrt(self.weights)
         return np.concatenate([X @ self.scaling, size * np.cos(angle), size * np.sin(angle)], axis=1)
+
+
+def _spectrum(kernel: AbstractKernel, X: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Shares of the variance ``[n, a]`` (summing to one), curvatures Λ ``[n, a, d, d]`` and frequencies ξ."""
+    spectrum = local_spectrum(kernel, X)
+    weight = np.maximum(np.asarray(spectrum.weight), 0.0)
+    return weight / np.sum(weight), np.asarray(spectrum.Lambda), np.asarray(spectrum.xi)
 
 
 def random_order(size: int, seed: int) -> np.ndarray:
@@ -93,7 +130,7 @@ def earlier_neighbours(features: np.ndarray, order: np.ndarray, m: int) -> np.nd
     m candidates nearly always hold m earlier ones; where they do not, more are asked for.
     """
     size = len(features)
-    m = min(m, size - 1)
+    m = min(_checked(features, m), size - 1)
     ordered = features[order]
     found = np.full((size, m), -1)
     start = 0
@@ -120,5 +157,13 @@ def earlier_neighbours(features: np.ndarray, order: np.ndarray, m: int) -> np.nd
 
 def nearest(features: np.ndarray, queries: np.ndarray, m: int) -> np.ndarray:
     """The m nearest of the points to each query, ``[t, m]``."""
-    m = min(m, len(features))
+    m = min(_checked(features, m), len(features))
     return cKDTree(features).query(queries, k=m, workers=-1)[1].reshape(len(queries), m)
+
+
+def _checked(features: np.ndarray, m: int) -> int:
+    if m < 1:
+        raise ValueError(f"the number of neighbours must be 1 or more, got {m}")
+    if not np.all(np.isfinite(features)):
+        raise ValueError("neighbours need finite features; look at the inputs and at the kernel's parameters")
+    return m

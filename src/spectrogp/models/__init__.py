@@ -4,7 +4,7 @@ from .base import AbstractModel
 from .collapsed import CollapsedGP
 from .exact import ExactGP
 from .linear import LinearRegression
-from .neighbour import FullScaleGP, NeighbourGP, Neighbourhoods
+from .neighbour import FullScaleGP, NeighbourGP, Neighbourhoods, Refresh
 from .variational import SparseGP, VariationalGP
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "LinearRegression",
     "NeighbourGP",
     "Neighbourhoods",
+    "Refresh",
     "SparseGP",
     "VariationalGP",
 ]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any, NamedTuple, Self
 
 import equinox as eqx
 import jax
@@ -11,29 +13,44 @@ import numpy as np
 from jax import Array
 
 from ..chunking import chunked_sum
-from ..conditioning import condition_last, conditional_log_density
-from ..data import Data
+from ..conditioning import condition_last, conditional_log_density, sequential_covariance
+from ..data import Data, draw_rows
 from ..kernels import AbstractKernel
 from ..kernels.base import Local
 from ..likelihoods import Gaussian, Moments
 from ..linalg import cholesky
-from ..neighbours import earlier_neighbours
+from ..neighbours import (
+    CorrelationFeatures,
+    LengthscaleFeatures,
+    Metric,
+    earlier_neighbours,
+    features,
+    maxmin_order,
+    nearest,
+    random_order,
+)
+from ..numerics import traced
 from .base import AbstractModel, as_gaussian
 
-_CHUNK = 256
+_CHUNK = 32
 
 
 class Neighbourhoods(eqx.Module):
-    """Targets with their conditioning sets: rows of the data, ``[n, m + 1]`` with the target last, −1 for none."""
+    """Targets with their conditioning sets: rows of the data, ``[n, m + 1]`` with the target last, −1 for none.
+
+    ``metric`` says how neighbours of test inputs are to be found.
+    """
 
     data: Data
     members: Any
+    metric: Metric = eqx.field(default="correlation", static=True)
 
     @classmethod
-    def of(cls, data: Data, features: np.ndarray, order: np.ndarray, m: int) -> Self:
+    def of(cls, data: Data, features: np.ndarray, order: np.ndarray, m: int, metric: Metric = "correlation") -> Self:
         """Every point given its m nearest (in the features) among those before it in the order."""
         neighbours = earlier_neighbours(features, order, m)
-        return cls(data, np.concatenate([neighbours, np.arange(len(features))[:, None]], axis=1))
+        members = np.concatenate([neighbours, np.arange(len(features))[:, None]], axis=1)
+        return cls(data, members.astype(np.int32), metric)
 
     @property
     def size(self) -> int:
@@ -47,11 +64,96 @@ class Neighbourhoods(eqx.Module):
 
     def minibatch(self, key: Array, rows: int) -> Neighbourhoods:
         """Some of the targets, drawn at random without replacement, with their conditioning sets."""
-        chosen = jax.random.choice(key, self.members.shape[0], (rows,), replace=False)
-        return Neighbourhoods(self.data, jnp.asarray(self.members)[chosen])
+        chosen = draw_rows(key, self.members.shape[0], rows)
+        return Neighbourhoods(self.data, jnp.asarray(self.members)[chosen], self.metric)
 
 
-class NeighbourGP(AbstractModel):
+class Refresh:
+    """Neighbourhoods under a model's current kernel, found anew every so many steps of its fit.
+
+        refresh = Refresh(data, m=20)
+        fit = maximise(model, refresh(model), refresh=refresh, steps=…, batch=…, key=…)
+        fit.model.enter().predict(refresh(fit.model), X)
+
+    The order of the data is random and stays.
+    """
+
+    def __init__(
+        self, data: Data, m: int, *, every: int = 200, metric: Metric = "correlation", order: np.ndarray | None = None
+    ) -> None:
+        if every < 1:
+            raise ValueError(f"every must be 1 step or more, got {every}")
+        self.data, self.m, self.every, self.metric = data, m, every, metric
+        self.order = random_order(data.size, 0) if order is None else order
+        self._found: tuple[int, Neighbourhoods] | None = None
+
+    def __call__(self, model: AbstractNeighbourModel, step: int | None = None) -> Neighbourhoods:
+        """The neighbourhoods at this step of a fit: those last found, unless they are due; without a step, new ones."""
+        if step is None or self._found is None or step // self.every != self._found[0]:
+            X = np.asarray(self.data.X)
+            of = features(model.enter().kernel, X, self.metric)
+            found = Neighbourhoods.of(self.data, of(X), self.order, self.m, self.metric)
+            self._found = ((step or 0) // self.every, found)
+        return self._found[1]
+
+
+class AbstractNeighbourModel(AbstractModel):
+    """What the models of this file share: how they predict.
+
+    Predictions need the neighbours of the test inputs under the model's kernel. They are found with trees, outside
+    ``jit``; inside it, ``members`` must be given.
+    """
+
+    kernel: eqx.AbstractVar[AbstractKernel]
+    likelihood: eqx.AbstractVar[Gaussian]
+
+    def neighbours(self, data: Neighbourhoods, X: Any, m: int | None = None) -> np.ndarray:
+        """The m rows of the data nearest to each test input, ``[t, m]``; by default as many as a neighbourhood has."""
+        of = self._features(data, X)
+        m = data.members.shape[1] if m is None else m
+        return nearest(of(np.asarray(data.data.X)), of(np.asarray(X)), m)
+
+    def predict(self, data: Neighbourhoods, X: Array, members: Any = None) -> Moments:
+        """Mean and variance of f at inputs ``X [t, d]``, each given the data in its row of ``members [t, m]``."""
+        members = self.neighbours(data, X) if members is None else members
+        return _predict(self, data, jnp.asarray(X), jnp.asarray(members))
+
+    def covariance(self, data: Neighbourhoods, X: Array) -> Array:
+        """Joint posterior covariance ``[t, t]`` of f at inputs ``X``.
+
+        Each value is conditioned on its neighbours in the data and on as many values at test inputs before it, in an
+        order that covers these coarsely first.
+        """
+        near, of = self.neighbours(data, X), self._features(data, X)(np.asarray(X))
+        order = maxmin_order(of, 0)
+        before = earlier_neighbours(of[order], np.arange(len(of)), near.shape[1])
+        covariance = _covariance(self, data, jnp.asarray(X)[order], jnp.asarray(near[order]), jnp.asarray(before))
+        place = np.argsort(order)
+        return covariance[place][:, place]
+
+    @abstractmethod
+    def conditionals(self, data: Neighbourhoods) -> Callable[[Data, Array], Conditionals]:
+        """A function that gives the last of each neighbourhood ``[n, m + 1]`` in some data given the others.
+
+        Test inputs are rows of the data without noise (``_with_tests``).
+        """
+
+    def _features(self, data: Neighbourhoods, X: Any) -> CorrelationFeatures | LengthscaleFeatures:
+        if traced(self, data, X):
+            raise TypeError("neighbours are found outside jit: find them first, with neighbours, and give members")
+        return features(self.kernel, np.asarray(data.data.X), data.metric)
+
+
+class Conditionals(NamedTuple):
+    """f_i = mean_i − Σ_k w_ik f_k + s_iᵀu + ε_i: values given those before them, ε of variance v, u standard normal."""
+
+    mean: Array  # [n]
+    w: Array  # [n, m + 1]
+    v: Array  # [n]
+    s: Array  # [n, r]
+
+
+class NeighbourGP(AbstractNeighbourModel):
     """Nearest-neighbour Gaussian process: Σ_i log p(y_i | y_N(i)), a product of small Gaussian conditionals, O(N m³).
 
     A valid model by itself, exact when every point is conditioned on all before it, and an unbiased sum over targets:
@@ -67,22 +169,23 @@ class NeighbourGP(AbstractModel):
 
         def summand(arrays: Any, members: Array) -> Array:
             model: NeighbourGP = eqx.combine(arrays, rest)
-            y, K, _, _ = joint(model, data.data, members, None)
+            y, K, _, _ = joint(model, data.data, members)
             return jax.vmap(conditional_log_density)(y, K)
 
         return data.scale * chunked_sum(summand, arrays, jnp.asarray(data.members), _CHUNK)
 
-    def predict(self, data: Neighbourhoods, X: Array, members: Array) -> Moments:
-        def at(inputs: tuple[Array, Array]) -> Moments:
-            x, chosen = inputs
-            y, K, _, _ = joint(self, data.data, chosen[None], x[None])
-            last = condition_last(y[0], K[0])
-            return Moments(-last.e, last.v)
+    def conditionals(self, data: Neighbourhoods) -> Callable[[Data, Array], Conditionals]:
+        del data
 
-        return jax.lax.map(at, (X, jnp.asarray(members)), batch_size=_CHUNK)
+        def given(rows: Data, members: Array) -> Conditionals:
+            y, K, _, _ = joint(self, rows, members)
+            last = jax.vmap(condition_last)(y, K)
+            return Conditionals(-last.e, last.w, last.v, jnp.zeros((len(members), 1), y.dtype))
+
+        return given
 
 
-class FullScaleGP(AbstractModel):
+class FullScaleGP(AbstractNeighbourModel):
     """Full-scale approximation: inducing points for what is global, neighbours for the residual.
 
     The covariance is Q + R: Q = K_xz K_zz⁻¹ K_zx of the inducing points exactly, and the residual K − Q plus the noise
@@ -98,28 +201,25 @@ class FullScaleGP(AbstractModel):
         del key
         return self._solve(data)[0]
 
-    def predict(self, data: Neighbourhoods, X: Array, members: Array) -> Moments:
+    def conditionals(self, data: Neighbourhoods) -> Callable[[Data, Array], Conditionals]:
         z, inverse = self._inducing()
         _, mean, root = self._solve(data)
 
-        def at(inputs: tuple[Array, Array]) -> Moments:
-            x, chosen = inputs
-            y, K, A = jax.tree.map(lambda leaf: leaf[0], self._residual(data.data, chosen[None], z, inverse, x[None]))
-            last = condition_last(y, K)
-            g = A @ last.w
-            return Moments(-last.e + g @ mean, last.v + jnp.sum((root @ g) ** 2))
+        def given(rows: Data, members: Array) -> Conditionals:
+            y, K, A = self._residual(rows, members, z, inverse)
+            last = jax.vmap(condition_last)(y, K)
+            g = jnp.einsum("nmk,nk->nm", A, last.w)
+            return Conditionals(-last.e + g @ mean, last.w, last.v, g @ root.T)
 
-        return jax.lax.map(at, (X, jnp.asarray(members)), batch_size=_CHUNK)
+        return given
 
     def _inducing(self) -> tuple[Local, Array]:
         z = self.kernel.local(self.inducing)
         return z, cholesky(self.kernel.gram(z), "K(Z, Z)").inverse
 
-    def _residual(
-        self, data: Data, members: Array, z: Local, inverse: Array, X: Array | None
-    ) -> tuple[Array, Array, Array]:
+    def _residual(self, data: Data, members: Array, z: Local, inverse: Array) -> tuple[Array, Array, Array]:
         """Outputs, residual covariance and A = L⁻¹ K(Z, ·) of each neighbourhood."""
-        y, K, local, present = joint(self, data, members, X)
+        y, K, local, present = joint(self, data, members)
         A = inverse @ jax.vmap(lambda some: self.kernel.cross(z, some))(local)
         A = jnp.where(present[:, None, :], A, 0.0)
         return y, K - jnp.swapaxes(A, 1, 2) @ A, A
@@ -131,7 +231,7 @@ class FullScaleGP(AbstractModel):
 
         @jax.checkpoint
         def add(totals: Any, members: Array) -> tuple[Any, None]:
-            y, K, A = self._residual(data.data, members, z, inverse, None)
+            y, K, A = self._residual(data.data, members, z, inverse)
             each = jax.vmap(condition_last)(y, K)
             g = jnp.einsum("nmk,nk->nm", A, each.w)
             parts = (jnp.sum(each.log_density), (g.T / each.v) @ g, g.T @ (each.e / each.v))
@@ -150,13 +250,11 @@ class FullScaleGP(AbstractModel):
         return total - 0.5 * factor.log_determinant + 0.5 * c @ c, root.T @ c, root
 
 
-def joint(
-    model: NeighbourGP | FullScaleGP, data: Data, members: Array, X: Array | None
-) -> tuple[Array, Array, Local, Array]:
+def joint(model: NeighbourGP | FullScaleGP, data: Data, members: Array) -> tuple[Array, Array, Local, Array]:
     """Outputs ``[n, m]`` and covariances ``[n, m, m]`` of each neighbourhood, local parameters, and who is present.
 
-    With test inputs ``X [n, d]``, these join their neighbourhoods as last members, without noise. Missing members are
-    independent of all others, with zero output and unit variance: they change nothing.
+    Missing members are independent of all others, with zero output and unit variance: they change nothing. So have the
+    rows of test inputs (beyond the size of the data) zero output; they have no noise.
     """
     n, size = members.shape
     present = members >= 0
@@ -165,14 +263,44 @@ def joint(
     def shaped(leaf: Array) -> Array:
         return leaf.reshape(n, size, *leaf.shape[1:])
 
-    variance, y = shaped(model.likelihood.variance(block)), jnp.where(present, shaped(block.y), 0.0)
+    variance = jnp.where(members < data.size, shaped(model.likelihood.variance(block)), 0.0)
+    y = jnp.where(present, shaped(block.y), 0.0)
     local = jax.tree.map(shaped, model.kernel.local(block.X))
-    if X is not None:
-        target = model.kernel.local(X)
-        local = jax.tree.map(lambda some, one: jnp.concatenate([some, one[:, None]], axis=1), local, target)
-        last = ((0, 0), (0, 1))
-        present = jnp.pad(present, last, constant_values=True)
-        variance, y = jnp.pad(variance, last), jnp.pad(y, last)
-    eye = jnp.eye(y.shape[1], dtype=y.dtype)
+    eye = jnp.eye(size, dtype=y.dtype)
     K = jax.vmap(model.kernel.gram)(local) + variance[:, :, None] * eye
     return y, jnp.where(present[:, :, None] & present[:, None, :], K, eye), local, present
+
+
+def _with_tests(data: Data, X: Array) -> Data:
+    """The data followed by test inputs."""
+
+    def joined(part: Array, rest: Array) -> Array:
+        return jnp.concatenate([jnp.asarray(part), jnp.asarray(rest, part.dtype)])
+
+    nothing = jnp.zeros(len(X))
+    return Data(joined(data.X, X), joined(data.y, nothing), joined(data.error, nothing), data.size)
+
+
+@eqx.filter_jit
+def _predict(model: AbstractNeighbourModel, data: Neighbourhoods, X: Array, members: Array) -> Moments:
+    given, rows = model.conditionals(data), _with_tests(data.data, X)
+
+    def at(members: Array) -> Moments:
+        mean, _, v, s = jax.tree.map(lambda leaf: leaf[0], given(rows, members[None]))
+        return Moments(mean, v + jnp.sum(s**2))
+
+    members = jnp.concatenate([members, data.size + jnp.arange(len(X))[:, None]], axis=1)
+    return jax.lax.map(at, members, batch_size=_CHUNK)
+
+
+@eqx.filter_jit
+def _covariance(model: AbstractNeighbourModel, data: Neighbourhoods, X: Array, near: Array, before: Array) -> Array:
+    given, rows = model.conditionals(data), _with_tests(data.data, X)
+    values = jnp.where(before >= 0, data.size + before, -1)
+    members = jnp.concatenate([near, values, data.size + jnp.arange(len(X))[:, None]], axis=1)
+
+    def at(members: Array) -> Conditionals:
+        return jax.tree.map(lambda leaf: leaf[0], given(rows, members[None]))
+
+    _, w, v, s = jax.lax.map(at, members, batch_size=_CHUNK)
+    return sequential_covariance(w[:, near.shape[1] : -1], v, before, s)
