@@ -145,8 +145,9 @@ def lapack_exact(sizes: Sizes) -> Step:
         alpha, _ = lapack.dpotrs(L, y, lower=1)
         inverse, _ = lapack.dpotri(L, lower=1)  # its lower triangle
         value = -0.5 * y @ alpha - np.log(np.diagonal(L)).sum()
-        slope = 0.5 * (np.multiply.outer(alpha, alpha) - inverse.T)
-        return value, np.vdot(slope, K)
+        slope = np.multiply.outer(alpha, alpha)
+        slope -= inverse.T  # transposed, like K below: in the order of memory
+        return value, 0.5 * np.vdot(slope, K.T)
 
     return step
 
