@@ -35,7 +35,7 @@ def gpytorch_svgp_rbf(sizes: Sizes) -> Step:
 
 
 def gpytorch_vnngp_rbf(sizes: Sizes) -> Step:
-    """Variational nearest neighbours: every row is an inducing point, conditioned on its neighbours among those before."""
+    """Variational nearest neighbours: every row is an inducing point, given its neighbours among those before it."""
     import gpytorch
     import torch
 
@@ -133,7 +133,7 @@ def scikit_learn_exact_rbf(sizes: Sizes) -> Step:
 
 
 def lapack_exact(sizes: Sizes) -> Step:
-    """What no exact step can avoid: Cholesky factor, α, inverse, ½(ααᵀ − K⁻¹), and its product with one derivative."""
+    """What no exact step can avoid: Cholesky factor, α, one triangle of the inverse, ½(ααᵀ − K⁻¹), and one product."""
     from scipy.linalg import lapack
 
     X, y, _ = regression(sizes)
@@ -145,8 +145,9 @@ def lapack_exact(sizes: Sizes) -> Step:
         alpha, _ = lapack.dpotrs(L, y, lower=1)
         inverse, _ = lapack.dpotri(L, lower=1)  # its lower triangle
         value = -0.5 * y @ alpha - np.log(np.diagonal(L)).sum()
-        slope = 0.5 * (np.multiply.outer(alpha, alpha) - inverse.T)
-        return value, np.vdot(slope, K)
+        slope = np.multiply.outer(alpha, alpha)
+        slope -= inverse.T  # transposed, like K below: in the order of memory
+        return value, 0.5 * np.vdot(slope, K.T)
 
     return step
 
