@@ -13,6 +13,7 @@ import platform
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -81,16 +82,14 @@ def taxi(split: Split, options: argparse.Namespace) -> list[dict[str, Any]]:
     return [neighbours(model, split, options, name="SM, 8 components", train=20, test=60, batch=512)]
 
 
-def svgp(split: Split, options: argparse.Namespace) -> list[dict[str, Any]]:
+def svgp(split: Split, options: argparse.Namespace, *, lengthscale: list[float]) -> list[dict[str, Any]]:
     """The usual sparse variational model with a squared exponential, for comparison with other libraries."""
-    return [_svgp(split, options, m) for m in options.inducing]
+    return [_svgp(split, options, lengthscale, m) for m in options.inducing]
 
 
-def _svgp(split: Split, options: argparse.Namespace, m: int) -> dict[str, Any]:
+def _svgp(split: Split, options: argparse.Namespace, lengthscale: list[float], m: int) -> dict[str, Any]:
     start = time.perf_counter(), time.process_time()
     data = Data.checked(split.X, split.y)
-    # Three inputs are those of the air data: started at longer lengthscales in time, the fit stays in a poor optimum.
-    lengthscale = np.array([0.3, 0.3, 0.1]) if data.X.shape[1] == 3 else np.ones(5)
     kernel = sg.kernels.SquaredExponential(Positive(lengthscale), Positive(0.8))
     Z = centres(split.X, m, options.seed)
     model = eqx.tree_at(lambda model: model.inducing, VariationalGP(kernel, Positive(0.8), Z), Real(Z))
@@ -185,7 +184,11 @@ def held_out(split: Split, seed: int) -> Split:
 MODELS = {
     "air": [(datasets.air, air)],
     "taxi": [(datasets.taxi, taxi)],
-    "svgp": [(datasets.air, svgp), (datasets.taxi, svgp)],
+    # Started at longer lengthscales in time, the fit to the air data stays in a poor optimum.
+    "svgp": [
+        (datasets.air, partial(svgp, lengthscale=[0.3, 0.3, 0.1])),
+        (datasets.taxi, partial(svgp, lengthscale=[1.0] * 5)),
+    ],
 }
 STEPS = {"air": 600, "taxi": 500, "svgp": 1500}
 
