@@ -55,7 +55,7 @@ def everyone(data):
 
 def predict(model, data, X):
     extra = (np.tile(np.arange(N), (len(X), 1)),) if isinstance(data, Neighbourhoods) else ()
-    return model.enter().predict(data, jnp.asarray(X), *extra)
+    return model.enter().moments(data, jnp.asarray(X), *extra)
 
 
 @pytest.mark.parametrize("case", zoo.KERNELS, ids=lambda case: case.name)

@@ -56,13 +56,13 @@ class AbstractModel(eqx.Module):
     @entry_point
     def predict(self, data: Any, X: Any) -> Moments:
         """Mean and variance of the function f at inputs ``X [t, d]``."""
-        return _compiled(type(self).moments, self.enter(), data, inputs(X))
+        return self.enter().moments(data, inputs(X))
 
     @entry_point
     def predict_output(self, data: Any, X: Any, error: Any = 0.0) -> Moments:
         """Mean and variance of outputs y at inputs ``X [t, d]``, noise included, with known error bars ``[t]``."""
         model, X = self.enter(), inputs(X)
-        f = _compiled(type(self).moments, model, data, X)
+        f = model.moments(data, X)
         likelihood, scale = _noise(model, X, error)
         return likelihood.output(f, scale)
 
@@ -73,27 +73,22 @@ class AbstractModel(eqx.Module):
         y = jnp.asarray(y, X.dtype)
         if y.shape != X.shape[:1]:
             raise ValueError(f"y must have shape [t] with t = {X.shape[0]} as X has, got {list(y.shape)}")
-        f = _compiled(type(self).moments, model, data, X)
+        f = model.moments(data, X)
         likelihood, scale = _noise(model, X, error)
         return likelihood.log_predictive_density(y, f, scale)
 
     @entry_point
     def covariance(self, data: Any, X: Any) -> Array:
         """Joint covariance ``[t, t]`` of f at inputs ``X [t, d]``."""
-        return _compiled(type(self).joint_covariance, self.enter(), data, inputs(X))
+        return self.enter().joint_covariance(data, inputs(X))
 
     @entry_point
     def draw(self, data: Any, X: Any, *, key: Any, num_samples: int = 1) -> Array:
         """Draws ``[s, t]`` of f at inputs ``X [t, d]``, jointly; ``key`` is a JAX random key or an integer seed."""
         model, X = self.enter(), inputs(X)
-        mean = _compiled(type(self).moments, model, data, X).mean
-        root = symmetric_root(_compiled(type(self).joint_covariance, model, data, X))
+        mean = model.moments(data, X).mean
+        root = symmetric_root(model.joint_covariance(data, X))
         return mean + jax.random.normal(as_key(key), (as_count(num_samples), X.shape[0]), X.dtype) @ root.T
-
-
-@eqx.filter_jit
-def _compiled(method: Any, *arguments: Any) -> Any:
-    return method(*arguments)
 
 
 def _noise(model: Any, X: Array, error: Any) -> tuple[AbstractLikelihood, Array]:

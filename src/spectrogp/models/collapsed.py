@@ -29,6 +29,7 @@ class CollapsedGP(AbstractModel):
         del key
         return self._solve(data)[0]
 
+    @eqx.filter_jit
     def moments(self, data: Data, X: Array) -> Moments:
         z, posterior = self.kernel.local(self.inducing), self._solve(data)[1]
 
@@ -38,6 +39,7 @@ class CollapsedGP(AbstractModel):
 
         return in_blocks(at, X, BLOCK)
 
+    @eqx.filter_jit
     def joint_covariance(self, data: Data, X: Array) -> Array:
         z, q = self.kernel.local(self.inducing), self.kernel.local(X)
         return self._solve(data)[1].covariance(self.kernel.cross(z, q), self.kernel.gram(q))

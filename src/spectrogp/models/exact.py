@@ -23,6 +23,7 @@ class ExactGP(AbstractModel):
         del key
         return log_evidence(data.y, self.kernel.gram(self.kernel.local(data.X)), self.likelihood.variance(data))
 
+    @eqx.filter_jit
     def moments(self, data: Data, X: Array) -> Moments:
         p, posterior = self.kernel.local(data.X), self._posterior(data)
 
@@ -32,6 +33,7 @@ class ExactGP(AbstractModel):
 
         return in_blocks(at, X, BLOCK)
 
+    @eqx.filter_jit
     def joint_covariance(self, data: Data, X: Array) -> Array:
         p, q = self.kernel.local(data.X), self.kernel.local(X)
         return self._posterior(data).covariance(self.kernel.cross(p, q), self.kernel.gram(q))

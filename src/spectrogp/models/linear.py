@@ -24,10 +24,12 @@ class LinearRegression(AbstractModel):
         del key
         return self._solve(data)[0]
 
+    @eqx.filter_jit
     def moments(self, data: Data, X: Array) -> Moments:
         features = self._features(X)
         return self._solve(data)[1].predict(features, jnp.sum(features**2, axis=0))
 
+    @eqx.filter_jit
     def joint_covariance(self, data: Data, X: Array) -> Array:
         features = self._features(X)
         return self._solve(data)[1].covariance(features, features.T @ features)

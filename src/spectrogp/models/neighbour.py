@@ -73,7 +73,7 @@ class Refresh:
 
         refresh = Refresh(data, m=20)
         fit = maximise(model, refresh(model), refresh=refresh, steps=…, batch=…, key=…)
-        fit.model.enter().predict(refresh(fit.model), X)
+        fit.model.predict(refresh(fit.model), X)
 
     The order of the data is random and stays.
     """
@@ -113,12 +113,12 @@ class AbstractNeighbourModel(AbstractModel):
         m = data.members.shape[1] if m is None else m
         return nearest(of(np.asarray(data.data.X)), of(np.asarray(X)), m)
 
-    def predict(self, data: Neighbourhoods, X: Array, members: Any = None) -> Moments:
+    def moments(self, data: Neighbourhoods, X: Array, members: Any = None) -> Moments:
         """Mean and variance of f at inputs ``X [t, d]``, each given the data in its row of ``members [t, m]``."""
         members = self.neighbours(data, X) if members is None else members
         return _predict(self, data, jnp.asarray(X), jnp.asarray(members))
 
-    def covariance(self, data: Neighbourhoods, X: Array) -> Array:
+    def joint_covariance(self, data: Neighbourhoods, X: Array) -> Array:
         """Joint posterior covariance ``[t, t]`` of f at inputs ``X``.
 
         Each value is conditioned on its neighbours in the data and on as many values at test inputs before it, in an

@@ -44,10 +44,12 @@ class SparseGP(AbstractModel):
         del key
         return _expected_log_likelihood(self, data, self.whitened, None)
 
+    @eqx.filter_jit
     def moments(self, data: Data, X: Array) -> Moments:
         del data
         return _marginals(self, X, self.whitened, None)
 
+    @eqx.filter_jit
     def joint_covariance(self, data: Data, X: Array) -> Array:
         del data
         return _covariance(self, X, None)
@@ -76,10 +78,12 @@ class VariationalGP(AbstractModel):
         root = jnp.tril(self.root)
         return _expected_log_likelihood(self, data, self.mean, root) - whitened_kl(self.mean, root)
 
+    @eqx.filter_jit
     def moments(self, data: Data, X: Array) -> Moments:
         del data
         return _marginals(self, X, self.mean, jnp.tril(self.root))
 
+    @eqx.filter_jit
     def joint_covariance(self, data: Data, X: Array) -> Array:
         del data
         return _covariance(self, X, jnp.tril(self.root))
