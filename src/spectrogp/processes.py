@@ -11,7 +11,7 @@ can be evaluated anywhere, so matrices made from one of them belong together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Literal, Self, TypeVar
 
 import equinox as eqx
@@ -84,26 +84,30 @@ class FunctionGroup(eqx.Module):
 
     # Of a constrained group, as ``realise`` meets it inside a model:
 
-    def realise(self) -> Realised:
-        """The conditional mean of h given the whitened values: k(x, Z) L⁻ᵀ v, as a function of the input."""
-        weights = self._inverse().T @ self.whitened
+    def realise(self, inverse: Array | None = None) -> Realised:
+        """The conditional mean of h given the whitened values: k(x, Z) L⁻ᵀ v, as a function of the input.
+
+        ``inverse`` is L⁻¹, for who has it already.
+        """
+        inverse = self.inverse() if inverse is None else inverse
+        weights = inverse.T @ self.whitened
         return Realised(self.inducing, self.amplitude * weights, self.mean, self.lengthscale, self.shape, self.warp)
 
-    def draw(self, key: Array, waves: int = 512) -> Realised:
+    def draw(self, key: Array, waves: int = 512, inverse: Array | None = None) -> Realised:
         """A draw of the whole functions given the whitened values: a smooth function of the input.
 
         Matheron's rule: h(x) = g(x) + k(x, Z) k(Z, Z)⁻¹ (h(Z) − g(Z)) for a draw g of the prior, here a sum of random
         waves whose covariance is k on average over draws. Wilson et al. (2020).
         """
         prior = RandomWaves.draw(key, waves, self.inducing.shape[1], self.whitened.shape[1], self.lengthscale)
-        inverse = self._inverse()
+        inverse = self.inverse() if inverse is None else inverse
         weights = self.amplitude * (inverse.T @ (self.whitened - inverse @ prior(self.inducing)))
         prior = eqx.tree_at(lambda waves: waves.weights, prior, self.amplitude * prior.weights)
         return Realised(self.inducing, weights, self.mean, self.lengthscale, self.shape, self.warp, prior)
 
     def conditional(self, X: Array) -> tuple[Array, Array]:
         """Mean ``[n, *shape]`` and standard deviation ``[n]`` of m + h(x) (no warp yet) given the whitened values."""
-        A = self._inverse() @ _squared_exponential(self.inducing, X, self.lengthscale)
+        A = self.inverse() @ _squared_exponential(self.inducing, X, self.lengthscale)
         mean = self.mean + self.amplitude * (A.T @ self.whitened).reshape(X.shape[0], *self.shape)
         return mean, self.amplitude * jnp.sqrt(jnp.maximum(1.0 - jnp.sum(A**2, axis=0), 1e-16))
 
@@ -113,9 +117,9 @@ class FunctionGroup(eqx.Module):
         noise = jax.random.normal(key, mean.shape, mean.dtype)
         return _WARPS[self.warp](mean + deviation.reshape(-1, *(1 for _ in self.shape)) * noise)
 
-    def _inverse(self) -> Array:
-        K = _squared_exponential(self.inducing, self.inducing, self.lengthscale)
-        return cholesky(K, "k(Z, Z) of a latent function").inverse
+    def inverse(self) -> Array:
+        """L⁻¹ with L Lᵀ = k(Z, Z) of unit amplitude."""
+        return _inverse(jnp.asarray(self.inducing), jnp.asarray(self.lengthscale))
 
     def __call__(self, X: Array) -> Array:
         """Values at inputs: of the functions as they stand (their conditional mean)."""
@@ -170,12 +174,28 @@ def realise(tree: Tree, key: Array | None = None) -> Tree:
         return isinstance(node, FunctionGroup)
 
     nodes, structure = jax.tree.flatten(tree, is_leaf=is_group)
-    keys: Sequence[Array | None] = [None] * len(nodes) if key is None else list(jax.random.split(key, len(nodes)))
-    plain = [
-        node if not is_group(node) else node.realise() if one is None else node.draw(one)
-        for node, one in zip(nodes, keys, strict=True)
-    ]
-    return jax.tree.unflatten(structure, plain)
+    groups = [node for node in nodes if is_group(node)]
+    keys = [None] * len(groups) if key is None else jax.random.split(key, len(groups))
+    parts = zip(groups, keys, _inverses(groups), strict=True)
+    plain = iter([g.realise(one) if k is None else g.draw(k, inverse=one) for g, k, one in parts])
+    return jax.tree.unflatten(structure, [next(plain) if is_group(node) else node for node in nodes])
+
+
+def _inverses(groups: list[FunctionGroup]) -> list[Array]:
+    """L⁻¹ of every group; those of equal shapes in one batch, which is compiled once for all of them."""
+    found: dict[int, Array] = {}
+    shapes = [(np.shape(group.inducing), np.shape(group.lengthscale)) for group in groups]
+    for shape in dict.fromkeys(shapes):
+        same = [i for i, other in enumerate(shapes) if other == shape]
+        Z, lengthscale = (
+            jnp.stack([jnp.asarray(getattr(groups[i], name)) for i in same]) for name in ("inducing", "lengthscale")
+        )
+        found |= zip(same, jax.vmap(_inverse)(Z, lengthscale), strict=True)
+    return [found[i] for i in range(len(groups))]
+
+
+def _inverse(Z: Array, lengthscale: Array) -> Array:
+    return cholesky(_squared_exponential(Z, Z, lengthscale), "k(Z, Z) of a latent function").inverse
 
 
 def _squared_exponential(X: Array, Z: Array, lengthscale: Array) -> Array:

@@ -41,6 +41,9 @@ Polar: TypeAlias = tuple[Any, Any, Any, Any]
 # ones are as fast on one thread but too small to share among several, larger ones leave the cache, and those of 128
 # columns take a fifth longer: rows a power of two apart compete for the same cache lines.
 _COLUMNS, _TILE = 200, 2**17
+# A matrix with so many entries over all components is evaluated for all of them at once: as fast while it stays in the
+# cache, and a component's code is compiled once. Larger ones go component by component, so none is stored.
+_AT_ONCE = 2**16
 
 
 class Window(NamedTuple):
@@ -285,8 +288,13 @@ _CHIRPLET = _Form(_chirplet_polar, _chirplet_slopes)
 
 def _matrix(form: _Form, p: _Side, q: _Side) -> Array:
     rows, columns = _packed((p, q))
+    components, n, m = p.factor.shape[0], p.factor.shape[-1], q.factor.shape[-1]
+    if components * n * m <= _AT_ONCE:
+        modulus, cosine, _, N = _waves(form, rows, columns, lambda U: U)
+        C = (rows.factor[..., None] * columns.factor[..., None, :]) * modulus * cosine
+        return functools.reduce(jnp.add, _stored(C) if N is None else C / N)
     K: Any = 0.0
-    for a in range(p.factor.shape[0]):
+    for a in range(components):
         left, right = (jax.tree.map(lambda leaf, a=a: leaf[..., a, :], side) for side in (rows, columns))
         modulus, cosine, _, N = _waves(form, left, right, lambda U: U)
         C = modulus * cosine if N is None else modulus * cosine / N
