@@ -53,15 +53,15 @@ def deviation_error(draws: Any) -> np.ndarray:
 
 
 def check(posterior: Posterior) -> list[str]:
-    """What is wrong with a posterior's draws, and what to change; each is also a warning. Empty when all is well."""
+    """What is wrong with a posterior's draws, and what to change, also as one warning. Empty when all is well."""
     values = [np.asarray(leaf) for leaf in jax.tree.leaves(posterior.draws)] + [posterior.log_joint]
     chains, draws = posterior.log_joint.shape
     if draws < 4:
         found = [f"only {draws} draws were made: too few to say anything of them"]
     else:
         found = list(_complaints(values, chains, posterior.statistics))
-    for text in found:
-        warnings.warn(text, stacklevel=2)
+    if found:
+        warnings.warn("\n".join(found), stacklevel=2)
     return found
 
 
