@@ -1,5 +1,20 @@
 """Inference: loops that know nothing of kernels."""
 
+from .diagnostics import check, to_arviz
+from .loop import progress_bar
+from .nuts import sample_nuts
 from .optimise import Fit, maximise, maximise_lbfgs
+from .posterior import Posterior
+from .sghmc import sample_sghmc
 
-__all__ = ["Fit", "maximise", "maximise_lbfgs"]
+__all__ = [
+    "Fit",
+    "Posterior",
+    "check",
+    "maximise",
+    "maximise_lbfgs",
+    "progress_bar",
+    "sample_nuts",
+    "sample_sghmc",
+    "to_arviz",
+]

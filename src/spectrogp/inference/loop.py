@@ -158,7 +158,7 @@ def _save(path: Path, mark: str, state: Any, records: Any, done: int) -> None:
 
 def _load(path: Path, mark: str, state: Any, records: Any) -> tuple[Any, Any, int]:
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as handle, np.load(handle, allow_pickle=False) as file:
             found = {name: file[name] for name in file.files}
         theirs, done = str(found["fingerprint"]), int(found["done"])
     except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:

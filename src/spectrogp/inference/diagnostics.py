@@ -1,0 +1,170 @@
+"""Have the chains converged, and how much do their draws tell? Vehtari, Gelman, Simpson, Carpenter & Bürkner (2021).
+
+All functions take draws ``[chains, draws, ...]`` and give one number for each of the rest of the axes.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+from scipy.fft import next_fast_len
+from scipy.stats import norm, rankdata
+
+from .posterior import Posterior
+
+
+def rhat(draws: Any) -> np.ndarray:
+    """Rank-normalised split R̂, the larger of that of the draws and of their distance from the median.
+
+    Near 1 when all chains explore the same distribution; above 1.01 they do not yet.
+    """
+    return _each(lambda x: max(_rhat(_normal_scores(_split(x))), _rhat(_normal_scores(_folded(_split(x))))), draws)
+
+
+def bulk_ess(draws: Any) -> np.ndarray:
+    """Effective number of draws for the centre of the distribution (of rank-normalised draws)."""
+    return _each(lambda x: _ess(_normal_scores(_split(x))), draws)
+
+
+def tail_ess(draws: Any) -> np.ndarray:
+    """Effective number of draws for the tails: the smaller of those for the 5 % and the 95 % quantile."""
+    tails = lambda x: min(_ess(_split(x <= np.quantile(x, q)).astype(float)) for q in (0.05, 0.95))  # noqa: E731
+    return _each(tails, draws)
+
+
+def mean_error(draws: Any) -> np.ndarray:
+    """Monte-Carlo standard error of the mean of all draws."""
+    return _each(lambda x: np.std(x, ddof=1) / np.sqrt(_ess(_split(x))), draws)
+
+
+def deviation_error(draws: Any) -> np.ndarray:
+    """Monte-Carlo standard error of the standard deviation of all draws."""
+
+    def error(x: np.ndarray) -> float:
+        square = (x - np.mean(x)) ** 2
+        # The delta method: sd(√m) = sd(m) / (2 √m) for m the mean square.
+        return float(np.std(square) / np.sqrt(_ess(_split(square))) / (2.0 * np.sqrt(np.mean(square))))
+
+    return _each(error, draws)
+
+
+def check(posterior: Posterior) -> list[str]:
+    """What is wrong with a posterior's draws, and what to change, also as one warning. Empty when all is well."""
+    values = [np.asarray(leaf) for leaf in jax.tree.leaves(posterior.draws)] + [posterior.log_joint]
+    chains, draws = posterior.log_joint.shape
+    if draws < 4:
+        found = [f"only {draws} draws were made: too few to say anything of them"]
+    else:
+        found = list(_complaints(values, chains, posterior.statistics))
+    if found:
+        warnings.warn("\n".join(found), stacklevel=2)
+    return found
+
+
+def _complaints(values: list[np.ndarray], chains: int, statistics: dict[str, np.ndarray]) -> Any:
+    worst = max(float(np.max(rhat(value))) for value in values)
+    bulk, tail = (min(float(np.min(measure(value))) for value in values) for measure in (bulk_ess, tail_ess))
+    if not worst < 1.01:
+        yield (
+            f"the chains disagree: R-hat is {worst:.3g}, and should be below 1.01; draw more, warm up longer, or start "
+            "at the optimum; when it stays high, the posterior has several modes: reduce the number of components, or "
+            "give the frequencies stronger priors"
+        )
+    if not min(bulk, tail) > 100 * chains:
+        yield (
+            f"the draws are worth {bulk:.0f} independent ones for means and {tail:.0f} for tails, and should be worth "
+            f"{100 * chains} (100 a chain): draw more, or thin less"
+        )
+    diverging = int(np.sum(statistics.get("diverging", 0)))
+    if diverging:
+        yield (
+            f"{diverging} trajectories diverged: the step is too long somewhere, and the draws may miss that region; "
+            "raise acceptance (to 0.95, say), or give the parameters stronger priors"
+        )
+    if "kinetic" in statistics:
+        kinetic = float(np.mean(statistics["kinetic"]))
+        if not 0.45 < kinetic < 0.55:
+            yield (
+                f"the sampler's temperature is {2.0 * kinetic:.2f} and should be 1: the step is too long for the noise "
+                "of the gradient; take a smaller step_size or a larger batch"
+            )
+
+
+def to_arviz(posterior: Posterior) -> Any:
+    """The draws as what arviz reads: ``InferenceData`` before its version 1, ``DataTree`` from then on."""
+    try:
+        import arviz
+    except ImportError as error:
+        raise ImportError("to_arviz needs the package arviz: pip install 'spectrogp[arviz]'") from error
+    paths = jax.tree_util.tree_flatten_with_path(posterior.draws)[0]
+    names = [jax.tree_util.keystr(path, simple=True, separator=".").removesuffix(".raw") for path, _ in paths]
+    draws = {name: np.asarray(leaf) for name, (_, leaf) in zip(names, paths, strict=True)}
+    groups = {"posterior": draws, "sample_stats": {"lp": posterior.log_joint, **posterior.statistics}}
+    from_dict: Any = arviz.from_dict
+    return from_dict(**groups) if int(arviz.__version__.split(".")[0]) < 1 else from_dict(groups)
+
+
+# One quantity, [chains, draws]
+
+
+def _each(measure: Callable[[np.ndarray], float], draws: Any) -> np.ndarray:
+    draws = np.asarray(draws, dtype=np.float64)
+    if draws.ndim < 2 or draws.shape[1] < 4:
+        raise ValueError(f"draws must have shape [chains, draws, ...] with at least 4 draws, got {list(draws.shape)}")
+    columns = draws.reshape(*draws.shape[:2], -1)
+    values = [measure(columns[:, :, k]) for k in range(columns.shape[2])]
+    return np.reshape(np.array(values), draws.shape[2:])
+
+
+def _split(x: np.ndarray) -> np.ndarray:
+    """Each chain as two, its halves, so that a drift within a chain shows as a difference between chains."""
+    half = x.shape[1] // 2
+    return np.concatenate([x[:, :half], x[:, -half:]])
+
+
+def _folded(x: np.ndarray) -> np.ndarray:
+    return np.abs(x - np.median(x))
+
+
+def _normal_scores(x: np.ndarray) -> np.ndarray:
+    return norm.ppf((rankdata(x).reshape(x.shape) - 0.375) / (x.size + 0.25))
+
+
+def _rhat(x: np.ndarray) -> float:
+    n = x.shape[1]
+    within = np.mean(np.var(x, axis=1, ddof=1))
+    between = n * np.var(np.mean(x, axis=1), ddof=1)
+    # Draws that never move have converged to nothing: they are not a reason for a division by zero.
+    return float(np.sqrt(((n - 1) / n * within + between / n) / within)) if within > 0 else float("inf")
+
+
+def _ess(x: np.ndarray) -> float:
+    """Geyer's initial monotone sequence on the autocorrelations of all chains together."""
+    m, n = x.shape
+    covariance = _autocovariance(x)
+    within = np.mean(covariance[:, 0]) * n / (n - 1)
+    if within <= 0:
+        return float(m * n)
+    total = within * (n - 1) / n + (np.var(np.mean(x, axis=1), ddof=1) if m > 1 else 0.0)
+    rho = 1.0 - (within - np.mean(covariance, axis=0) * n / (n - 1)) / total
+    rho[0] = 1.0
+    pairs = rho[: n - n % 2].reshape(-1, 2).sum(axis=1)
+    # Sums of pairs are positive and fall for a reversible chain; what comes after the first that is not is noise.
+    end = int(np.argmax(pairs <= 0)) if np.any(pairs <= 0) else len(pairs)
+    end = max(end, 1)
+    time = -1.0 + 2.0 * float(np.sum(np.minimum.accumulate(pairs[:end])))
+    # The first odd term left out, as in the paper: it tames the bias of anticorrelated chains.
+    if end < len(pairs):
+        time += max(float(rho[2 * end]), 0.0)
+    return float(m * n / max(time, 1.0 / np.log10(m * n)))
+
+
+def _autocovariance(x: np.ndarray) -> np.ndarray:
+    n = x.shape[1]
+    length = next_fast_len(2 * n)
+    spectrum = np.fft.rfft(x - np.mean(x, axis=1, keepdims=True), length, axis=1)
+    return np.fft.irfft(np.abs(spectrum) ** 2, length, axis=1)[:, :n] / n
