@@ -91,8 +91,7 @@ def _svgp(split: Split, options: argparse.Namespace, lengthscale: list[float], m
     start = time.perf_counter(), time.process_time()
     data = Data.checked(split.X, split.y)
     kernel = sg.kernels.SquaredExponential(Positive(lengthscale), Positive(0.8))
-    Z = centres(split.X, m, options.seed)
-    model = eqx.tree_at(lambda model: model.inducing, VariationalGP(kernel, Positive(0.8), Z), Real(Z))
+    model = VariationalGP(kernel, Positive(0.8), Real(centres(split.X, m, options.seed)))
     model = eqx.filter_jit(VariationalGP.with_optimal_posterior)(model, data)
     fit = maximise(
         model, data, steps=options.steps, key=key(options), batch=1024, learning_rate=0.1, progress=progress(start)

@@ -16,6 +16,7 @@ from blackjax.adaptation.window_adaptation import build_schedule
 from jax import Array
 
 from ..models import AbstractModel
+from ..numerics import entry_point
 from ..parameters import Role
 from .loop import Progress, run_in_chunks
 from .posterior import Posterior, by_chain, starts
@@ -43,6 +44,7 @@ class Draw(NamedTuple):
     step_size: Array
 
 
+@entry_point
 def sample_nuts(
     model: AbstractModel,
     data: Any,

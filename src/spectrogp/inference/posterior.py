@@ -36,7 +36,7 @@ class Posterior(eqx.Module):
     def map(self, function: Callable[[Any], Any]) -> Any:
         """``function(model)`` at every draw, stacked ``[chains, draws, ...]``; compiled once for each function.
 
-        The models have raw parameters, as ``at`` gives them: ``posterior.map(lambda m: m.enter().predict(data, X))``.
+        The models have raw parameters, as ``at`` gives them: ``posterior.map(lambda m: m.predict(data, X))``.
         """
         return _map(function, self.draws, self.rest)
 

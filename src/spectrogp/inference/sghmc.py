@@ -38,6 +38,7 @@ from jax import Array
 from jax.flatten_util import ravel_pytree
 
 from ..models import AbstractModel
+from ..numerics import entry_point
 from ..parameters import Role, partition
 from .loop import Progress, run_in_chunks
 from .posterior import Posterior, by_chain, starts
@@ -186,6 +187,7 @@ class Draw(NamedTuple):
     kinetic: Array
 
 
+@entry_point
 def sample_sghmc(
     model: AbstractModel,
     data: Any,

@@ -17,7 +17,7 @@ from ..kernels import AbstractKernel
 from ..kernels.base import Local
 from ..likelihoods import AbstractLikelihood, Moments
 from ..linalg import cholesky, triangular_inverse, whitened_kl
-from ..parameters import Real, latent
+from ..parameters import Real, is_parameter, latent
 from .base import BLOCK, AbstractModel, as_gaussian, as_likelihood
 
 _CHUNK = 128
@@ -38,7 +38,7 @@ class SparseGP(AbstractModel):
 
     def __init__(self, kernel: AbstractKernel, likelihood: Any, inducing: Any) -> None:
         self.kernel, self.likelihood, self.inducing = kernel, as_likelihood(likelihood), inducing
-        self.whitened = latent((len(inducing),))
+        self.whitened = latent((_count(inducing),))
 
     def log_likelihood(self, data: Data, key: Array | None) -> Array:
         del key
@@ -64,14 +64,14 @@ class VariationalGP(AbstractModel):
 
     kernel: AbstractKernel
     likelihood: AbstractLikelihood
-    inducing: Any  # [m, d]
+    inducing: Any  # [m, d]; a Real is trained too
     mean: Any  # [m]
     root: Any  # [m, m], lower triangle
 
     def __init__(self, kernel: AbstractKernel, likelihood: Any, inducing: Any) -> None:
         self.kernel, self.likelihood, self.inducing = kernel, as_likelihood(likelihood), inducing
-        self.mean = Real(np.zeros(len(inducing)), role="variational")
-        self.root = Real(np.eye(len(inducing)), role="variational")
+        self.mean = Real(np.zeros(_count(inducing)), role="variational")
+        self.root = Real(np.eye(_count(inducing)), role="variational")
 
     def log_likelihood(self, data: Data, key: Array | None) -> Array:
         del key
@@ -125,6 +125,11 @@ class VariationalGP(AbstractModel):
         fine = jnp.all(jnp.isfinite(new[0])) & jnp.all(jnp.isfinite(new[1]))
         chosen = tuple(jnp.where(fine, *pair) for pair in zip(new, (m, root), strict=True))
         return eqx.tree_at(lambda q: (q.mean.raw, q.root.raw), self, chosen)
+
+
+def _count(inducing: Any) -> int:
+    """The number of inducing inputs, which may be a parameter."""
+    return int(np.shape(inducing.raw if is_parameter(inducing) else inducing)[0])
 
 
 def _marginals(model: SparseGP | VariationalGP, X: Array, mean: Array, root: Array | None) -> Moments:
