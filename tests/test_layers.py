@@ -29,7 +29,7 @@ LAYERS = [
     "spectra sampling conditioning processes",
     "neighbours",
     "models.base",
-    "models.exact models.collapsed models.linear models.variational models.neighbour",
+    "models.exact models.collapsed models.linear models.variational models.neighbour models.stochastic",
     "models",
     "inference.loop inference.posterior",
     "inference.optimise inference.sghmc inference.nuts inference.diagnostics",

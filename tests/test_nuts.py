@@ -38,6 +38,12 @@ class PriorOnly(AbstractModel):
         del data, key
         return jnp.zeros(())
 
+    def moments(self, data, X):
+        raise NotImplementedError
+
+    def joint_covariance(self, data, X):
+        raise NotImplementedError
+
 
 @pytest.mark.parametrize("leapfrogs", [None, 7])
 def test_the_prior_alone_is_recovered(leapfrogs):

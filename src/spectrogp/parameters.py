@@ -130,10 +130,10 @@ def constrain(tree: Tree) -> Tree:
     return jax.tree.map(lambda node: node.value if is_parameter(node) else node, tree, is_leaf=is_parameter)
 
 
-def log_prior(tree: Any) -> Array:
-    """Log density of all raw numbers in the tree under their priors."""
-    nodes = jax.tree.leaves(tree, is_leaf=is_parameter)
-    return sum((node.log_prior for node in nodes if is_parameter(node)), jnp.zeros(()))
+def log_prior(tree: Any, *roles: Role) -> Array:
+    """Log density of the raw numbers in the tree under their priors: of the given roles, or of all."""
+    nodes = [node for node in jax.tree.leaves(tree, is_leaf=is_parameter) if is_parameter(node)]
+    return sum((node.log_prior for node in nodes if not roles or node.role in roles), jnp.zeros(()))
 
 
 def partition(tree: Tree, *roles: Role) -> tuple[Tree, Tree]:

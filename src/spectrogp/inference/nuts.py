@@ -15,7 +15,7 @@ from blackjax.adaptation.step_size import dual_averaging_adaptation
 from blackjax.adaptation.window_adaptation import build_schedule
 from jax import Array
 
-from ..models import AbstractModel
+from ..models import AbstractObjective
 from ..numerics import entry_point
 from ..parameters import Role
 from .loop import Progress, run_in_chunks
@@ -46,7 +46,7 @@ class Draw(NamedTuple):
 
 @entry_point
 def sample_nuts(
-    model: AbstractModel,
+    model: AbstractObjective,
     data: Any,
     *,
     draws: int,

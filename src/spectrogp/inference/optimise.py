@@ -16,12 +16,12 @@ from jax import Array
 from jax.flatten_util import ravel_pytree
 from scipy.optimize import minimize
 
-from ..models import AbstractModel, VariationalGP
+from ..models import AbstractObjective, VariationalGP
 from ..numerics import entry_point
 from ..parameters import Role, partition
 from .loop import Progress, run_in_chunks
 
-Model = TypeVar("Model", bound=AbstractModel)
+Model = TypeVar("Model", bound=AbstractObjective)
 OPTIMISED: tuple[Role, ...] = ("latent", "hyperparameter", "variational")
 
 

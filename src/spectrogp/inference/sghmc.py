@@ -37,7 +37,7 @@ import optax
 from jax import Array
 from jax.flatten_util import ravel_pytree
 
-from ..models import AbstractModel
+from ..models import AbstractObjective
 from ..numerics import entry_point
 from ..parameters import Role, partition
 from .loop import Progress, run_in_chunks
@@ -189,7 +189,7 @@ class Draw(NamedTuple):
 
 @entry_point
 def sample_sghmc(
-    model: AbstractModel,
+    model: AbstractObjective,
     data: Any,
     *,
     steps: int,

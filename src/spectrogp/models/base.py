@@ -21,7 +21,15 @@ from ..sampling import as_count, as_key
 BLOCK = 2048  # test inputs predicted at once: memory stays flat in their number
 
 
-class AbstractModel(eqx.Module):
+class AbstractObjective(eqx.Module):
+    """What inference maximises or samples, as a function of raw parameters."""
+
+    @abstractmethod
+    def log_joint(self, data: Any, key: Array | None = None) -> Array:
+        """Log likelihood (or a bound on it, or an estimate from a minibatch) plus log prior of the raw parameters."""
+
+
+class AbstractModel(AbstractObjective):
     """A model of a function f and of outputs that the likelihood gives from it.
 
     ``log_joint`` is what inference maximises or samples: the log likelihood (or a bound on it, or an unbiased estimate
@@ -50,7 +58,6 @@ class AbstractModel(eqx.Module):
         return realise(constrain(self))
 
     def log_joint(self, data: Any, key: Array | None = None) -> Array:
-        """Log likelihood plus log prior of the raw parameters."""
         return self.enter().log_likelihood(data, key) + log_prior(self)
 
     @entry_point
