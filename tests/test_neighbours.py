@@ -10,8 +10,10 @@ from spectrogp.neighbours import (
     CorrelationFeatures,
     LengthscaleFeatures,
     earlier_neighbours,
+    earlier_under,
     maxmin_order,
     nearest,
+    nearest_under,
     random_order,
 )
 
@@ -85,3 +87,21 @@ def test_neighbours_without_number_or_with_nan_are_refused(m):
         nearest(np.zeros((3, 1)), np.zeros((1, 1)), m)
     with pytest.raises(ValueError, match="finite features"):
         earlier_neighbours(np.full((3, 1), np.nan), np.arange(3), 1)
+
+
+def test_neighbours_under_a_kernel_are_the_most_correlated():
+    """With candidates enough to hold everybody, against a full matrix; the frequency and the lengthscale vary."""
+    kernel = sg.kernels.ConvolutionalSpectral(lambda X: 0.3 + 0.2 * X**2, lambda X: 6.0 + 3.0 * X, lambda X: 1.0 + X**2)
+    X = np.random.default_rng(0).uniform(-1.0, 1.0, (50, 1))
+    queries, order, m = np.linspace(-1.0, 1.0, 7)[:, None], random_order(50, 1), 20
+    K = kernel(np.concatenate([X, queries]))
+    size = np.abs(K) / np.sqrt(np.outer(np.diag(K), np.diag(K)))
+    found = nearest_under(kernel, X, queries, m, "correlation")
+    earlier = earlier_under(kernel, X, order, m, "correlation")
+    for t in range(7):
+        np.testing.assert_array_equal(found[t], np.argsort(-size[50 + t, :50])[:m])
+    for place in range(50):
+        before = order[:place]
+        expected = before[np.argsort(-size[order[place], before])][:m]
+        np.testing.assert_array_equal(earlier[order[place]][: len(expected)], expected)
+        assert np.all(earlier[order[place]][len(expected) :] == -1)

@@ -8,16 +8,24 @@ periodic component the same phase some periods away counts as near.
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
+import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
+from jax import Array
 from scipy.spatial import cKDTree
 
+from .chunking import in_blocks
 from .kernels import AbstractKernel
+from .numerics import entry_point
 from .spectra import local_spectrum
 
 Metric = Literal["correlation", "lengthscale"]
 
+_CANDIDATES = 3  # candidates that features find for every neighbour to be chosen by correlation
+_PAIRS = 2**15  # pairs judged at once
 _SOME = 500  # inputs that stand for all where a kernel is averaged over them
 
 
@@ -29,6 +37,53 @@ def features(kernel: AbstractKernel, X: np.ndarray, metric: Metric) -> Correlati
     if metric == "lengthscale":
         return LengthscaleFeatures.of(kernel, some)
     raise ValueError(f"metric must be 'correlation' or 'lengthscale', got {metric!r}")
+
+
+def earlier_under(kernel: AbstractKernel, X: np.ndarray, order: np.ndarray, m: int, metric: Metric) -> np.ndarray:
+    """Neighbours ``[n, m]`` of every input among those before it in the order, under a kernel; −1 fills short sets."""
+    of = features(kernel, X, metric)
+    if metric == "lengthscale":
+        return earlier_neighbours(of(X), order, m)
+    return _most_correlated(kernel, X, X, earlier_neighbours(of(X), order, _CANDIDATES * m), m)
+
+
+def nearest_under(kernel: AbstractKernel, X: np.ndarray, queries: np.ndarray, m: int, metric: Metric) -> np.ndarray:
+    """The m inputs of X nearest to each query under a kernel, ``[t, m]``."""
+    of = features(kernel, X, metric)
+    if metric == "lengthscale":
+        return nearest(of(X), of(queries), m)
+    return _most_correlated(kernel, X, queries, nearest(of(X), of(queries), _CANDIDATES * m), m)
+
+
+def _most_correlated(
+    kernel: AbstractKernel, X: np.ndarray, queries: np.ndarray, candidates: np.ndarray, m: int
+) -> np.ndarray:
+    """The m candidates of each query with the largest correlation in absolute value, the largest first.
+
+    Features know one average of the kernel's functions; here every pair is judged by the kernel as it is there.
+    """
+    size = np.abs(_correlations(kernel, X, queries, candidates))
+    best = np.argsort(-np.where(candidates >= 0, size, -1.0), axis=1, kind="stable")[:, :m]
+    return np.take_along_axis(candidates, best, axis=1)
+
+
+@entry_point
+def _correlations(kernel: AbstractKernel, X: np.ndarray, queries: np.ndarray, candidates: np.ndarray) -> Array:
+    """k(x, q)/√k(x, x) of each query q and its candidates x (the variance of q is the same for all of them)."""
+    p, q = kernel.local(jnp.asarray(X)), kernel.local(jnp.asarray(queries))
+    return _of_pairs(kernel.without_callables(), p, q, jnp.sqrt(kernel.diagonal(p)), jnp.asarray(candidates))
+
+
+@eqx.filter_jit
+def _of_pairs(kernel: AbstractKernel, p: Any, q: Any, root: Array, candidates: Array) -> Array:
+    pairs = candidates.shape[1]
+
+    def at(rows: tuple[Array, Array]) -> Array:
+        which, near = rows[0], jnp.maximum(rows[1], 0).ravel()
+        others = jax.tree.map(lambda leaf: jnp.repeat(leaf[which], pairs, axis=0), q)
+        return (kernel.elementwise(jax.tree.map(lambda leaf: leaf[near], p), others) / root[near]).reshape(-1, pairs)
+
+    return in_blocks(at, (jnp.arange(len(candidates)), candidates), max(1, _PAIRS // pairs))
 
 
 class LengthscaleFeatures(NamedTuple):

@@ -20,13 +20,12 @@ from ..kernels.base import Local
 from ..likelihoods import Gaussian, Moments
 from ..linalg import cholesky
 from ..neighbours import (
-    CorrelationFeatures,
-    LengthscaleFeatures,
     Metric,
     earlier_neighbours,
+    earlier_under,
     features,
     maxmin_order,
-    nearest,
+    nearest_under,
     random_order,
 )
 from ..numerics import traced
@@ -48,9 +47,12 @@ class Neighbourhoods(eqx.Module):
     @classmethod
     def of(cls, data: Data, features: np.ndarray, order: np.ndarray, m: int, metric: Metric = "correlation") -> Self:
         """Every point given its m nearest (in the features) among those before it in the order."""
-        neighbours = earlier_neighbours(features, order, m)
-        members = np.concatenate([neighbours, np.arange(len(features))[:, None]], axis=1)
-        return cls(data, members.astype(np.int32), metric)
+        return cls(data, _with_targets(earlier_neighbours(features, order, m)), metric)
+
+    @classmethod
+    def under(cls, kernel: AbstractKernel, data: Data, order: np.ndarray, m: int, metric: Metric) -> Self:
+        """Every point given the m nearest or most correlated, under a kernel, of those before it in the order."""
+        return cls(data, _with_targets(earlier_under(kernel, np.asarray(data.X), order, m, metric)), metric)
 
     @property
     def size(self) -> int:
@@ -90,9 +92,7 @@ class Refresh:
     def __call__(self, model: AbstractNeighbourModel, step: int | None = None) -> Neighbourhoods:
         """The neighbourhoods at this step of a fit: those last found, unless they are due; without a step, new ones."""
         if step is None or self._found is None or step // self.every != self._found[0]:
-            X = np.asarray(self.data.X)
-            of = features(model.enter().kernel, X, self.metric)
-            found = Neighbourhoods.of(self.data, of(X), self.order, self.m, self.metric)
+            found = Neighbourhoods.under(model.enter().kernel, self.data, self.order, self.m, self.metric)
             self._found = ((step or 0) // self.every, found)
         return self._found[1]
 
@@ -109,9 +109,9 @@ class AbstractNeighbourModel(AbstractModel):
 
     def neighbours(self, data: Neighbourhoods, X: Any, m: int | None = None) -> np.ndarray:
         """The m rows of the data nearest to each test input, ``[t, m]``; by default as many as a neighbourhood has."""
-        of = self._features(data, X)
+        _require_values(self, data, X)
         m = data.members.shape[1] if m is None else m
-        return nearest(of(np.asarray(data.data.X)), of(np.asarray(X)), m)
+        return nearest_under(self.kernel, np.asarray(data.data.X), np.asarray(X), m, data.metric)
 
     def moments(self, data: Neighbourhoods, X: Array, members: Any = None) -> Moments:
         """Mean and variance of f at inputs ``X [t, d]``, each given the data in its row of ``members [t, m]``."""
@@ -124,7 +124,8 @@ class AbstractNeighbourModel(AbstractModel):
         Each value is conditioned on its neighbours in the data and on as many values at test inputs before it, in an
         order that covers these coarsely first.
         """
-        near, of = self.neighbours(data, X), self._features(data, X)(np.asarray(X))
+        near = self.neighbours(data, X)
+        of = features(self.kernel, np.asarray(data.data.X), data.metric)(np.asarray(X))
         order = maxmin_order(of, 0)
         before = earlier_neighbours(of[order], np.arange(len(of)), near.shape[1])
         covariance = _covariance(self, data, jnp.asarray(X)[order], jnp.asarray(near[order]), jnp.asarray(before))
@@ -137,11 +138,6 @@ class AbstractNeighbourModel(AbstractModel):
 
         Test inputs are rows of the data without noise (``_with_tests``).
         """
-
-    def _features(self, data: Neighbourhoods, X: Any) -> CorrelationFeatures | LengthscaleFeatures:
-        if traced(self, data, X):
-            raise TypeError("neighbours are found outside jit: find them first, with neighbours, and give members")
-        return features(self.kernel, np.asarray(data.data.X), data.metric)
 
 
 class Conditionals(NamedTuple):
@@ -248,6 +244,15 @@ class FullScaleGP(AbstractNeighbourModel):
         root = factor.inverse
         c = root @ h
         return total - 0.5 * factor.log_determinant + 0.5 * c @ c, root.T @ c, root
+
+
+def _with_targets(neighbours: np.ndarray) -> np.ndarray:
+    return np.concatenate([neighbours, np.arange(len(neighbours))[:, None]], axis=1).astype(np.int32)
+
+
+def _require_values(*trees: Any) -> None:
+    if traced(*trees):
+        raise TypeError("neighbours are found outside jit: find them first, with neighbours, and give members")
 
 
 def joint(model: NeighbourGP | FullScaleGP, data: Data, members: Array) -> tuple[Array, Array, Local, Array]:
