@@ -7,6 +7,8 @@ import importlib.metadata
 import json
 import os
 import platform
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,9 +16,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from . import exact, kernels, pairwise, steps
+from . import exact, kernels, neighbours, pairwise, steps
 
 _SMALL = {"batch": 1000, "inducing": 50, "dimensions": 5, "components": 2, "neighbours": 10}
+_FEW: dict[str, Any] = {"neighbours": (10,), "batches": (256,), "size": 2000}
 _PACKAGES = ("jax", "numpy", "scipy", "scikit-learn", "torch", "gpytorch", "gpjax", "gpboost", "tinygp")
 
 
@@ -40,18 +43,40 @@ def main() -> None:
         "One step of a sparse model": lambda: each(lambda count: steps.sparse(count, sizes)),
         "One step with neighbours": lambda: each(lambda count: steps.neighbours(count, sizes)),
         "One step of an exact model": lambda: each(exact.run),
+        "The step with neighbours against NumPy": lambda: neighbours.run(**(_FEW if quick else {})),
         "Growth of the sparse CSK step": lambda: each(lambda count: steps.growth(count, sizes, factors)),
     }
+    if "SPECTROGP_DATA" in os.environ:
+        sections["Accuracy on real data"] = lambda: _accuracy(options.out, quick)
     console = Console(width=160)
+    options.out.mkdir(parents=True, exist_ok=True)
     results = {}
     for title, run in sections.items():
         console.print(f"{title} …", highlight=False)
         results[title] = run()
         console.print(_table(title, results[title]))
-    options.out.mkdir(parents=True, exist_ok=True)
     path = options.out / "bench.json"
     path.write_text(json.dumps({"machine": _machine(), "results": results}, indent=2) + "\n", encoding="utf-8")
     console.print(f"wrote {path}", highlight=False)
+
+
+def _accuracy(out: Path, quick: bool) -> list[dict[str, Any]]:
+    """Time to accuracy: every model of ``benchmarks.accuracy`` in a process of its own."""
+    rows: list[dict[str, Any]] = []
+    for name in ("air", "taxi", "svgp", "gpytorch"):
+        path = out / f"accuracy-{name}.json"
+        command = [
+            sys.executable,
+            "-m",
+            "benchmarks.accuracy",
+            name,
+            "--out",
+            str(path),
+            *(["--quick"] if quick else []),
+        ]
+        subprocess.run(command, check=True)  # noqa: S603
+        rows += json.loads(path.read_text(encoding="utf-8"))["results"]
+    return rows
 
 
 def _machine() -> dict[str, Any]:

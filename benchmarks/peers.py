@@ -48,7 +48,7 @@ def gpytorch_vnngp_rbf(sizes: Sizes) -> Step:
             model, X, q, k=sizes["neighbours"], training_batch_size=len(X)
         )
 
-    model = _approximate(strategy, _rbf(sizes))
+    model = approximate(strategy, _rbf(sizes))
     return _torch_step(model, lambda: model(None), y)
 
 
@@ -173,11 +173,11 @@ def _svgp(sizes: Sizes, kernel: Any) -> Step:
     _prepare_torch()
     X, y, Z = map(torch.from_numpy, regression(sizes))
     q = gpytorch.variational.CholeskyVariationalDistribution(len(Z))
-    model = _approximate(lambda model: gpytorch.variational.VariationalStrategy(model, Z, q), kernel.double())
+    model = approximate(lambda model: gpytorch.variational.VariationalStrategy(model, Z, q), kernel.double())
     return _torch_step(model, lambda: model(X), y)
 
 
-def _approximate(strategy: Callable[[Any], Any], kernel: Any) -> Any:
+def approximate(strategy: Callable[[Any], Any], kernel: Any) -> Any:
     import gpytorch
 
     class Model(gpytorch.models.ApproximateGP):  # type: ignore[misc]
