@@ -201,5 +201,9 @@ def _inverse(Z: Array, lengthscale: Array) -> Array:
 
 def _squared_exponential(X: Array, Z: Array, lengthscale: Array) -> Array:
     # One dimension after the other: an array [n, m, d] and its sum over the last axis would be several times slower.
-    left, right = ((at / lengthscale).T for at in (X, Z))
-    return jnp.exp(-0.5 * functools.reduce(jnp.add, ((x[:, None] - z) ** 2 for x, z in zip(left, right, strict=True))))
+    # The lengthscale enters last, so that its gradient is a sum over the matrix and none is taken to the inputs.
+    squares = [(x[:, None] - z) ** 2 for x, z in zip(X.T, Z.T, strict=True)]
+    if jnp.ndim(lengthscale):
+        squares = [square * narrow for square, narrow in zip(squares, lengthscale**-2, strict=True)]
+        return jnp.exp(-0.5 * functools.reduce(jnp.add, squares))
+    return jnp.exp(-0.5 * lengthscale**-2 * functools.reduce(jnp.add, squares))
