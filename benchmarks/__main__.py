@@ -1,4 +1,4 @@
-"""``python -m benchmarks --out DIR``: tables on the terminal and one JSON file."""
+"""``python -m benchmarks --out DIR``: tables on the terminal, and the same as JSON and Markdown."""
 
 from __future__ import annotations
 
@@ -57,7 +57,9 @@ def main() -> None:
         console.print(_table(title, results[title]))
     path = options.out / "bench.json"
     path.write_text(json.dumps({"machine": _machine(), "results": results}, indent=2) + "\n", encoding="utf-8")
-    console.print(f"wrote {path}", highlight=False)
+    text = options.out / "bench.md"
+    text.write_text(_markdown(results), encoding="utf-8")
+    console.print(f"wrote {path} and {text}", highlight=False)
 
 
 def _accuracy(out: Path, quick: bool) -> list[dict[str, Any]]:
@@ -102,12 +104,30 @@ def _version(package: str) -> str:
         return "not installed"
 
 
+def _markdown(results: dict[str, list[dict[str, Any]]]) -> str:
+    machine = _machine()
+    versions = ", ".join(f"{package} {version}" for package, version in machine["versions"].items())
+    lines = [
+        "# Benchmarks",
+        "",
+        f"Made by `make bench` on {machine['processor']}, {machine['cores']} cores; {versions}.",
+    ]
+    for title, rows in results.items():
+        lines += ["", f"## {title}", "", f"| {' | '.join(rows[0])} |", "|---" * len(rows[0]) + "|"]
+        lines += [f"| {' | '.join(map(_cell, row.values()))} |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def _cell(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
 def _table(title: str, rows: list[dict[str, Any]]) -> Table:
     table = Table(title=title)
     for column in rows[0]:
         table.add_column(column, justify="right")
     for row in rows:
-        table.add_row(*(f"{value:.3g}" if isinstance(value, float) else str(value) for value in row.values()))
+        table.add_row(*map(_cell, row.values()))
     return table
 
 
