@@ -38,6 +38,13 @@ def test_prior_of_raw_numbers_carries_the_jacobian():
     np.testing.assert_allclose(np.trapezoid(density, raw[::20]), 1.0, atol=1e-6)
 
 
+def test_priors_take_lists():
+    assert (
+        Positive([1.0, 2.0], LogNormal([1.0, 2.0], 0.5)).log_prior
+        == Positive([1.0, 2.0], LogNormal(np.array([1.0, 2.0]), 0.5)).log_prior
+    )
+
+
 def test_partition_by_role():
     tree = {"v": latent((3, 2)), "ell": Positive(1.0), "z": Real(np.zeros(4), role="fixed"), "other": np.ones(2)}
     some, rest = partition(tree, "latent")
@@ -125,6 +132,7 @@ def test_a_kernel_takes_functions_and_parameters_alike():
     [
         ({"inducing": Z, "start": -1.0}, "start must be positive for the warp 'exp'"),
         ({"inducing": Z[:, 0], "start": 1.0}, r"inducing must have shape \[m, d\], got \[6\]"),
+        ({"inducing": Z, "start": 1.0, "lengthscale": [1.0, 2.0]}, r"lengthscale must have shape \[\] or \[1\]"),
         ({"inducing": Z, "start": 1.0, "warp": "square"}, "warp must be one of exp, softplus, identity"),
     ],
 )

@@ -75,6 +75,10 @@ class FunctionGroup(eqx.Module):
         inducing = np.asarray(inducing, dtype=np.float64)
         if inducing.ndim != 2:
             raise ValueError(f"inducing must have shape [m, d], got {list(inducing.shape)}")
+        lengthscale = np.asarray(lengthscale, dtype=np.float64)
+        if lengthscale.shape not in ((), (inducing.shape[1],)):
+            shape_of_all = f"[] or [{inducing.shape[1]}], one for each input dimension"
+            raise ValueError(f"lengthscale must have shape {shape_of_all}, got {list(lengthscale.shape)}")
         self.inducing = inducing
         self.whitened = latent((len(inducing), int(np.prod(shape))))
         self.mean = Real(centre, Normal(centre, mean_deviation))
