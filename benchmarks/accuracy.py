@@ -48,7 +48,7 @@ def air(split: Split, options: argparse.Namespace) -> list[dict[str, Any]]:
     Z = centres(split.X * slow, 120, options.seed) / slow
     function = partial(FunctionGroup, Z, lengthscale=[0.4, 0.7, 1.5])
     # Latitude, longitude, time: weather of a month, near and wide, and what stays for years at one place.
-    lengthscale = [[0.15, 0.15, 0.05], [0.4, 0.4, 0.05], [0.1, 0.1, 0.7]]
+    lengthscale = [[0.2, 0.12, 0.04], [0.5, 0.35, 0.04], [0.15, 0.1, 0.4]]
     # Not zero: the kernel is even in its frequencies, so there the gradient would be zero as well.
     frequency = [[2.0, 1.0, 3.0], [0.5, -1.0, 2.0], [1.0, -1.0, 0.5]]
     kernel = sg.kernels.ConvolutionalSpectral(
