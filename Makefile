@@ -13,7 +13,7 @@ demo: $(VENV)/installed  ## make the main figures into $(OUT)/demo, offline
 	$(BIN)/spectrogp demo --out $(OUT)/demo
 
 test: $(VENV)/installed-dev  ## run all tests
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 lint: $(VENV)/installed-dev  ## check style and types
 	$(BIN)/ruff check .

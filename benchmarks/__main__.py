@@ -44,7 +44,7 @@ def main() -> None:
         "One step with neighbours": lambda: each(lambda count: steps.neighbours(count, sizes)),
         "One step of an exact model": lambda: each(exact.run),
         "The step with neighbours against NumPy": lambda: neighbours.run(**(_FEW if quick else {})),
-        "Growth of the sparse CSK step": lambda: each(lambda count: steps.growth(count, sizes, factors)),
+        "Growth of the sparse CSK step": lambda: steps.growth(1, sizes, factors),
     }
     if "SPECTROGP_DATA" in os.environ:
         sections["Accuracy on real data"] = lambda: _accuracy(options.out, quick)
