@@ -27,6 +27,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Time spectrogp against NumPy, LAPACK and other libraries.")
     parser.add_argument("--out", type=Path, default=Path("out/bench"), help="directory for bench.json")
     parser.add_argument("--quick", action="store_true", help="small sizes, one thread, for a first look")
+    parser.add_argument("--only", nargs="+", default=[], help="words; only the sections whose titles have one of them")
     options = parser.parse_args()
 
     quick = options.quick
@@ -52,6 +53,8 @@ def main() -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     results = {}
     for title, run in sections.items():
+        if options.only and not any(word.lower() in title.lower() for word in options.only):
+            continue
         console.print(f"{title} …", highlight=False)
         results[title] = run()
         console.print(_table(title, results[title]))
