@@ -42,6 +42,7 @@ def run(
     inducing: int = 60,
 ) -> list[dict[str, Any]]:
     """One row per kernel, number of neighbours and batch."""
+    jax.config.update("jax_enable_x64", True)
     rng = np.random.default_rng(0)
     X = rng.uniform(-2.0, 2.0, (size, dimensions))
     data = Data.checked(X, np.sin(X.sum(axis=1)) + 0.1 * rng.normal(size=size))
@@ -194,6 +195,7 @@ def _numpy_conditionals(
 
 def million(size: int, dimensions: int, steps: int, batch: int, m: int) -> list[dict[str, Any]]:
     """Seconds of every part of a fit to a known function with noise 0.3, and how well it is found."""
+    jax.config.update("jax_enable_x64", True)
     rng = np.random.default_rng(0)
     X = rng.uniform(-1.0, 1.0, (size, dimensions))
 
@@ -256,7 +258,6 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=200, help="steps of the fit to a million points")
     parser.add_argument("--dimensions", type=int, nargs="+", default=[1, 3], help="inputs of the million points")
     options = parser.parse_args()
-    jax.config.update("jax_enable_x64", True)
     if options.what == "steps":
         sizes = (tuple(options.neighbours), tuple(options.batches))
         _show("One step", run(neighbours=sizes[0], batches=sizes[1], size=options.size or 20_000))
