@@ -54,10 +54,17 @@ def entry_point(function: Callable[Arguments, Result]) -> Callable[Arguments, Re
         if traced(args, kwargs):
             return function(*args, **kwargs)
         with jax.enable_x64(_double.get()):
-            result = function(*args, **kwargs)
+            # Programs for single precision get single-precision arguments: JAX's caches, which know of the switch, have
+            # been seen to hand a float64 array to a program compiled for float32.
+            given = (args, kwargs) if _double.get() else jax.tree.map(_single, (args, kwargs))
+            result = function(*given[0], **given[1])
         if traced(result):
             # A callable parameter closes over a traced value that no argument shows: start again as the caller's JAX.
             return function(*args, **kwargs)
         return jax.tree.map(lambda leaf: np.asarray(leaf) if isinstance(leaf, jax.Array) else leaf, result)
 
     return run
+
+
+def _single(leaf: Any) -> Any:
+    return leaf.astype(np.float32) if isinstance(leaf, np.ndarray) and leaf.dtype == np.float64 else leaf
