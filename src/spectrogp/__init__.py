@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 # Where each public name lives. Loading on first use keeps ``import spectrogp`` and ``spectrogp --help`` quick.
+# No module may share its name with a function listed here: importing the module would hide the function.
 _HOME = {
     "Data": "data",
     "FunctionGroup": "processes",
