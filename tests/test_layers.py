@@ -27,6 +27,7 @@ LAYERS = [
     "kernels.chirplet kernels.phase",
     "kernels",
     "spectra sampling conditioning processes",
+    "layers",
     "neighbours",
     "models.base",
     "models.exact models.collapsed models.linear models.variational models.neighbour models.stochastic",

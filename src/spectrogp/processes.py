@@ -12,7 +12,8 @@ can be evaluated anywhere, so matrices made from one of them belong together.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
 from typing import Any, Literal, Self, TypeVar
 
 import equinox as eqx
@@ -27,7 +28,7 @@ from .parameters import LogNormal, Normal, Positive, Real, constrain, latent
 Tree = TypeVar("Tree")
 Warp = Literal["exp", "softplus", "identity"]
 
-_WARPS: dict[Warp, Callable[[Array], Array]] = {"exp": jnp.exp, "softplus": jax.nn.softplus, "identity": lambda h: h}
+WARPS: dict[Warp, Callable[[Array], Array]] = {"exp": jnp.exp, "softplus": jax.nn.softplus, "identity": lambda h: h}
 _UNWARPS: dict[Warp, Callable[[Any], Any]] = {
     "exp": np.log,
     "softplus": lambda value: value + np.log(-np.expm1(-value)),
@@ -35,7 +36,15 @@ _UNWARPS: dict[Warp, Callable[[Any], Any]] = {
 }
 
 
-class FunctionGroup(eqx.Module):
+class AbstractRandom(eqx.Module):
+    """A part of a model that stands for something random, and is turned into something plain inside the model."""
+
+    @abstractmethod
+    def plain(self, key: Array | None) -> Any:
+        """The same without randomness, of constrained parts: its conditional mean, or with a key a draw."""
+
+
+class FunctionGroup(AbstractRandom):
     """A group of functions θ(x) = F(m + h(x)) with a shared Gaussian-process prior on h; values ``[n, *shape]``.
 
     ``shape`` is ``(a, d)`` for lengthscales and frequencies, ``(a,)`` for amplitudes and phases, ``()`` for the noise.
@@ -46,6 +55,7 @@ class FunctionGroup(eqx.Module):
     inducing: Any  # [m, d]
     whitened: Any  # [m, k], k = the product of shape
     mean: Any  # shape, before the warp
+    trend: Any  # [d, k] or None
     lengthscale: Any  # [d] or []
     amplitude: Any  # []
     shape: tuple[int, ...] = eqx.field(static=True)
@@ -61,27 +71,24 @@ class FunctionGroup(eqx.Module):
         lengthscale: Any = 1.0,
         amplitude: Any = 0.5,
         mean_deviation: float = 1.0,
+        trend: Any = None,
     ) -> None:
         """``start`` (broadcast to ``shape``) is the constant value at which the functions start.
 
         ``lengthscale`` and ``amplitude`` are the medians of log-normal priors on those of h (in units of the input, and
-        of the function before the warp); ``mean_deviation`` is the prior standard deviation of m around its start.
+        of the function before the warp); ``mean_deviation`` is the prior standard deviation of m around its start (0:
+        m is fixed). ``trend [d, k]`` adds a linear function of the input to m.
         """
-        if warp not in _WARPS:
-            raise ValueError(f"warp must be one of {', '.join(_WARPS)}, got {warp!r}")
-        centre = _UNWARPS[warp](np.broadcast_to(np.asarray(start, dtype=np.float64), shape))
-        if not np.all(np.isfinite(centre)):
-            raise ValueError(f"start must be positive for the warp {warp!r}, got {start!r}")
-        inducing = np.asarray(inducing, dtype=np.float64)
-        if inducing.ndim != 2:
-            raise ValueError(f"inducing must have shape [m, d], got {list(inducing.shape)}")
+        centre = unwarped(start, shape, warp)
+        inducing = as_inducing(inducing)
         lengthscale = np.asarray(lengthscale, dtype=np.float64)
         if lengthscale.shape not in ((), (inducing.shape[1],)):
             shape_of_all = f"[] or [{inducing.shape[1]}], one for each input dimension"
             raise ValueError(f"lengthscale must have shape {shape_of_all}, got {list(lengthscale.shape)}")
         self.inducing = inducing
         self.whitened = latent((len(inducing), int(np.prod(shape))))
-        self.mean = Real(centre, Normal(centre, mean_deviation))
+        self.mean = around(centre, mean_deviation)
+        self.trend = as_trend(trend, inducing.shape[1], self.whitened.raw.shape[1])
         self.lengthscale = Positive(lengthscale, LogNormal(lengthscale, 0.3))
         self.amplitude = Positive(amplitude, LogNormal(amplitude, 0.5))
         self.shape = tuple(shape)
@@ -96,7 +103,7 @@ class FunctionGroup(eqx.Module):
         """
         inverse = self.inverse() if inverse is None else inverse
         weights = inverse.T @ self.whitened
-        return Realised(self.inducing, self.amplitude * weights, self.mean, self.lengthscale, self.shape, self.warp)
+        return self._realised(self.amplitude * weights)
 
     def draw(self, key: Array, waves: int = 512, inverse: Array | None = None) -> Realised:
         """A draw of the whole functions given the whitened values: a smooth function of the input.
@@ -108,23 +115,30 @@ class FunctionGroup(eqx.Module):
         inverse = self.inverse() if inverse is None else inverse
         weights = self.amplitude * (inverse.T @ (self.whitened - inverse @ prior(self.inducing)))
         prior = eqx.tree_at(lambda waves: waves.weights, prior, self.amplitude * prior.weights)
-        return Realised(self.inducing, weights, self.mean, self.lengthscale, self.shape, self.warp, prior)
+        return self._realised(weights, prior)
+
+    def plain(self, key: Array | None) -> Realised:
+        return self.realise() if key is None else self.draw(key)
 
     def conditional(self, X: Array) -> tuple[Array, Array]:
         """Mean ``[n, *shape]`` and standard deviation ``[n]`` of m + h(x) (no warp yet) given the whitened values."""
         A = self.inverse() @ _squared_exponential(self.inducing, X, self.lengthscale)
-        mean = self.mean + self.amplitude * (A.T @ self.whitened).reshape(X.shape[0], *self.shape)
+        h = self.amplitude * (A.T @ self.whitened)
+        mean = with_mean(h, self.mean, self.trend, X)
         return mean, self.amplitude * jnp.sqrt(jnp.maximum(1.0 - jnp.sum(A**2, axis=0), 1e-16))
 
     def draw_marginals(self, X: Array, key: Array) -> Array:
         """Values ``[n, *shape]`` drawn at each input independently, given the whitened values."""
         mean, deviation = self.conditional(X)
         noise = jax.random.normal(key, mean.shape, mean.dtype)
-        return _WARPS[self.warp](mean + deviation.reshape(-1, *(1 for _ in self.shape)) * noise)
+        return WARPS[self.warp](mean + deviation.reshape(-1, *(1 for _ in self.shape)) * noise)
 
     def inverse(self) -> Array:
         """L⁻¹ with L Lᵀ = k(Z, Z) of unit amplitude."""
         return _inverse(jnp.asarray(self.inducing), jnp.asarray(self.lengthscale))
+
+    def _realised(self, weights: Array, waves: RandomWaves | None = None) -> Realised:
+        return Realised(self.inducing, weights, self.mean, self.trend, self.lengthscale, waves, self.shape, self.warp)
 
     def __call__(self, X: Array) -> Array:
         """Values at inputs: of the functions as they stand (their conditional mean)."""
@@ -157,36 +171,86 @@ class Realised(eqx.Module):
     inducing: Array
     weights: Array
     mean: Array
+    trend: Array | None
     lengthscale: Array
+    waves: RandomWaves | None
     shape: tuple[int, ...] = eqx.field(static=True)
     warp: Warp = eqx.field(static=True)
-    waves: RandomWaves | None = None
 
     def __call__(self, X: Array) -> Array:
         h = _squared_exponential(X, jnp.asarray(self.inducing, X.dtype), self.lengthscale) @ self.weights
         if self.waves is not None:
             h = h + self.waves(X)
-        return _WARPS[self.warp](self.mean + h.reshape(X.shape[0], *self.shape))
+        return WARPS[self.warp](with_mean(h, self.mean, self.trend, X))
 
 
 def realise(tree: Tree, key: Array | None = None) -> Tree:
-    """The same (constrained) tree with every function group turned into a plain function of the input.
+    """The same (constrained) tree with every random part turned into a plain one, as function groups into functions.
 
     Without a key these are the conditional means given the whitened values; with a key they are draws.
     """
+    nodes, structure = jax.tree.flatten(tree, is_leaf=_is_random)
+    places = [i for i, node in enumerate(nodes) if _is_random(node)]
+    keys = [None] * len(places) if key is None else jax.random.split(key, len(places))
+    inverses = _inverses([nodes[i] for i in places if isinstance(nodes[i], FunctionGroup)])
+    for i, one in zip(places, keys, strict=True):
+        if not isinstance(nodes[i], FunctionGroup):
+            nodes[i] = nodes[i].plain(one)
+        elif one is None:
+            nodes[i] = nodes[i].realise(next(inverses))
+        else:
+            nodes[i] = nodes[i].draw(one, inverse=next(inverses))
+    return jax.tree.unflatten(structure, nodes)
 
-    def is_group(node: Any) -> bool:
-        return isinstance(node, FunctionGroup)
 
-    nodes, structure = jax.tree.flatten(tree, is_leaf=is_group)
-    groups = [node for node in nodes if is_group(node)]
-    keys = [None] * len(groups) if key is None else jax.random.split(key, len(groups))
-    parts = zip(groups, keys, _inverses(groups), strict=True)
-    plain = iter([g.realise(one) if k is None else g.draw(k, inverse=one) for g, k, one in parts])
-    return jax.tree.unflatten(structure, [next(plain) if is_group(node) else node for node in nodes])
+def _is_random(node: Any) -> bool:
+    return isinstance(node, AbstractRandom)
 
 
-def _inverses(groups: list[FunctionGroup]) -> list[Array]:
+# Shared by all functions with Gaussian-process priors:
+
+
+def unwarped(start: Any, shape: tuple[int, ...], warp: Warp) -> Any:
+    """The value before the warp, ``shape``, of functions that start at a constant."""
+    if warp not in WARPS:
+        raise ValueError(f"warp must be one of {', '.join(WARPS)}, got {warp!r}")
+    centre = _UNWARPS[warp](np.broadcast_to(np.asarray(start, dtype=np.float64), shape))
+    if not np.all(np.isfinite(centre)):
+        raise ValueError(f"start must be positive for the warp {warp!r}, got {start!r}")
+    return centre
+
+
+def as_inducing(value: Any) -> Any:
+    inducing = np.asarray(value, dtype=np.float64)
+    if inducing.ndim != 2:
+        raise ValueError(f"inducing must have shape [m, d], got {list(inducing.shape)}")
+    return inducing
+
+
+def as_trend(value: Any, dimensions: int, functions: int) -> Any:
+    if value is None:
+        return None
+    trend = np.asarray(value, dtype=np.float64)
+    if trend.shape != (dimensions, functions):
+        raise ValueError(
+            f"trend must have shape [{dimensions}, {functions}], inputs by functions; got {list(trend.shape)}"
+        )
+    return trend
+
+
+def around(centre: Any, deviation: float) -> Any:
+    """A parameter with a normal prior around its start, or with no deviation a fixed number."""
+    return Real(centre, Normal(centre, deviation)) if deviation else centre
+
+
+def with_mean(h: Array, mean: Array, trend: Array | None, X: Array) -> Array:
+    """m + Xᵀ trend + h ``[n, *shape]`` for h ``[n, k]``."""
+    if trend is not None:
+        h = h + X @ trend
+    return mean + h.reshape(X.shape[0], *jnp.shape(mean))
+
+
+def _inverses(groups: list[FunctionGroup]) -> Iterator[Array]:
     """L⁻¹ of every group; those of equal shapes in one batch, which is compiled once for all of them."""
     found: dict[int, Array] = {}
     shapes = [(np.shape(group.inducing), np.shape(group.lengthscale)) for group in groups]
@@ -196,7 +260,7 @@ def _inverses(groups: list[FunctionGroup]) -> list[Array]:
             jnp.stack([jnp.asarray(getattr(groups[i], name)) for i in same]) for name in ("inducing", "lengthscale")
         )
         found |= zip(same, jax.vmap(_inverse)(Z, lengthscale), strict=True)
-    return [found[i] for i in range(len(groups))]
+    return (found[i] for i in range(len(groups)))
 
 
 def _inverse(Z: Array, lengthscale: Array) -> Array:

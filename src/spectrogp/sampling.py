@@ -14,6 +14,7 @@ from .kernels import AbstractKernel, Chirplet, ConvolutionalSpectral
 from .kernels.chirplet import ChirpletLocal
 from .linalg import symmetric_root
 from .numerics import entry_point
+from .parameters import constrain
 
 # Basis functions are integrated as far as six lengthscales from their input: exp(−36/2) ~ 1e-8 of the peak, 1e-16 of
 # the squared norm.
@@ -24,7 +25,7 @@ _BASIS_VALUES = 2**27
 @entry_point
 def sample_prior(kernel: AbstractKernel, X: Any, *, key: Any, num_samples: int = 1) -> Array:
     """Draws ``[s, n]`` of f ~ GP(0, k) at inputs ``X [n, d]``; ``key`` is a JAX random key or an integer seed."""
-    X = inputs(X)
+    X, kernel = inputs(X), constrain(kernel)
     noise = jax.random.normal(as_key(key), (as_count(num_samples), X.shape[0]), X.dtype)
     return noise @ symmetric_root(kernel.gram(kernel.local(X))).T
 
@@ -56,6 +57,7 @@ def basis_on_grid(kernel: ConvolutionalSpectral | Chirplet, X: Any, *, refine: i
 def _basis_on_grid(kernel: ConvolutionalSpectral | Chirplet, X: Array, refine: int = 1) -> tuple[Array, Array]:
     if not isinstance(kernel, ConvolutionalSpectral | Chirplet):
         raise TypeError(f"only ConvolutionalSpectral and Chirplet have basis functions, got {type(kernel).__name__}")
+    kernel = constrain(kernel)
     p = kernel.local(X)
     reach = _REACH * p.lengthscale
     chirp = p.chirp if isinstance(p, ChirpletLocal) else 0.0

@@ -27,6 +27,7 @@ from jax import Array
 from .functions import inputs, require
 from .kernels import AbstractKernel, Characteristic
 from .numerics import entry_point, traced
+from .parameters import constrain
 
 # The numerical Wigner transform refines its lag grid until the result is stable to this fraction of its upper bound.
 _WIGNER_TOLERANCE = {8: 1e-10, 4: 1e-4}  # by the size of a float in bytes
@@ -64,7 +65,7 @@ class LocalSpectrum(NamedTuple):
 @entry_point
 def local_spectrum(kernel: AbstractKernel, X: Any) -> LocalSpectrum:
     """Weight, centre and covariance of every component of the kernel's spectrum at inputs ``X [n, d]``."""
-    return _local_spectrum(kernel, inputs(X))
+    return _local_spectrum(constrain(kernel), inputs(X))
 
 
 @entry_point
@@ -86,7 +87,7 @@ def spectrogram(
     """
     X = inputs(X)
     s = _wavevectors(frequency, X.shape[1], axis, slice_at)
-    spectrum = _local_spectrum(kernel, X)
+    spectrum = _local_spectrum(constrain(kernel), X)
     centre, covariance = spectrum.frequency, spectrum.covariance
     if axis is not None and slice_at is None:
         centre, covariance = centre[..., axis, None], covariance[..., axis, None, axis, None]
@@ -111,7 +112,7 @@ def wigner(kernel: AbstractKernel, X: Any, frequency: Any, *, axis: int | None =
     directions = jnp.eye(X.shape[1], dtype=X.dtype)
     if axis is not None and slice_at is None:
         directions = directions[axis, None]
-    return _wigner(kernel, X, directions, s)
+    return _wigner(constrain(kernel), X, directions, s)
 
 
 @eqx.filter_jit

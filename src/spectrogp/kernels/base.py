@@ -25,6 +25,7 @@ from jax import Array
 from ..functions import Function, Parameter, as_amplitude, evaluate, inputs
 from ..functions import amplitude as amplitudes
 from ..numerics import entry_point, traced
+from ..parameters import constrain
 
 Local = Any  # a pytree of arrays with the inputs as leading axis; each kernel chooses its own
 
@@ -89,13 +90,13 @@ class AbstractKernel(eqx.Module):
     @entry_point
     def __call__(self, X: Any, Y: Any = None) -> Array:
         """Covariance matrix between inputs ``X [n, d]`` and ``Y [m, d]`` (``X`` again when left out)."""
-        X = inputs(X)
+        X, kernel = inputs(X), constrain(self)
         if Y is None:
-            return self.gram(self.local(X))
+            return kernel.gram(kernel.local(X))
         Y = inputs(Y, "Y")
         if X.shape[1] != Y.shape[1]:
             raise ValueError(f"Y must have as many columns as X ({X.shape[1]}), got shape {Y.shape}")
-        return self.cross(self.local(X), self.local(Y))
+        return kernel.cross(kernel.local(X), kernel.local(Y))
 
     def __add__(self, other: AbstractKernel) -> Sum:
         return Sum(self, other) if isinstance(other, AbstractKernel) else NotImplemented
