@@ -37,7 +37,7 @@ LAYERS = [
     "inference",
     "plots datasets",
     "experiments.gallery",
-    "experiments.fig1 experiments.fig2 experiments.table1",
+    "experiments.fig1 experiments.fig2 experiments.fig3 experiments.fig4 experiments.table1",
     "experiments",
     "cli",
 ]

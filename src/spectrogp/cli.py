@@ -24,6 +24,8 @@ class Experiment(StrEnum):
 
     FIG1 = "fig1"
     FIG2 = "fig2"
+    FIG3 = "fig3"
+    FIG4 = "fig4"
     TABLE1 = "table1"
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from .. import __version__
 from ..plots import STYLE
 
-NAMES = ("fig1", "fig2", "table1")
+NAMES = ("fig1", "fig2", "fig3", "fig4", "table1")
 
 
 def reproduce(name: str, out: Path, *, quick: bool = False, seed: int = 0) -> tuple[list[Path], dict[str, Any]]:
