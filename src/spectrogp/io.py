@@ -63,7 +63,7 @@ _HEADER = 2**21  # bytes; parsed, JSON can take fifty times as much memory
 _DEPTH = 256  # nested brackets of JSON
 
 # Arrays that safetensors holds as they are; complex numbers are stored as pairs, and times as integers.
-_PLAIN = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64".split()
+_PLAIN = re.compile(r"bool|u?int(8|16|32|64)|float(16|32|64)")
 _PAIRS = {"complex64": "float32", "complex128": "float64"}
 _TIME = re.compile(r"(datetime64|timedelta64)\[(Y|M|W|D|h|m|s|ms|us|ns|ps|fs|as)\]")
 
@@ -90,9 +90,7 @@ def save(path: FilePath, tree: Any, metadata: Mapping[str, Any] | None = None) -
         }
         text = json.dumps(record, separators=(",", ":"), allow_nan=False)
     except RecursionError as error:
-        raise ValueError(
-            f"this {type(tree).__name__} cannot be saved: it is nested too deeply, or holds itself"
-        ) from error
+        raise ValueError(f"{type(tree).__name__} cannot be saved: it is nested too deeply, or holds itself") from error
     content = safetensors.numpy.save(encoder.tensors, {"spectrogp": text})
     start, end = _preface(content).span("digest")
     _header(content)
@@ -157,13 +155,14 @@ class _Encoder:
         kind = value.dtype.name
         if kind == "object" and value.ndim == 1 and all(isinstance(item, str) for item in value):
             return {"names": [str(item) for item in value]}
-        if kind not in _PLAIN and kind not in _PAIRS and not _TIME.fullmatch(kind):
+        plain = _PLAIN.fullmatch(kind)
+        if not plain and kind not in _PAIRS and not _TIME.fullmatch(kind):
             raise TypeError(f"{path} cannot be saved: an array of {kind} holds neither numbers nor times nor names")
         node: dict[str, Any] = {"array": str(len(self.tensors))}
         array = np.asarray(value)
         if isinstance(value, np.generic):
             node["scalar"] = True
-        if kind not in _PLAIN:
+        if not plain:
             node["view"] = kind
             array = np.stack([array.real, array.imag], axis=-1) if kind in _PAIRS else array.astype(np.int64)
         self.tensors[node["array"]] = np.asarray(array, array.dtype.newbyteorder("="), order="C")

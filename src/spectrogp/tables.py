@@ -61,7 +61,7 @@ def write_table(path: FilePath, columns: Mapping[str, ArrayLike]) -> None:
     if len(set(lengths.values())) > 1 or 0 in lengths.values():
         raise TableError(f"{path}: all columns must have the same number of rows, at least one; got {lengths}")
     times = {name: array.astype("datetime64[us]") for name, array in arrays.items() if array.dtype.kind == "M"}
-    replace_file(path, write(arrays | times))
+    replace_file(path, write(path, arrays | times))
 
 
 def _format(path: Path) -> tuple[Callable[..., Any], Callable[..., bytes]]:
@@ -94,7 +94,8 @@ def _read_csv(path: Path, columns: Sequence[str] | None) -> dict[str, np.ndarray
     return {name: _parsed([row[names.index(name)] for row in rows], _place(path, name)) for name in wanted}
 
 
-def _write_csv(columns: dict[str, np.ndarray]) -> bytes:
+def _write_csv(path: Path, columns: dict[str, np.ndarray]) -> bytes:
+    del path
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
@@ -158,8 +159,8 @@ def _read_parquet(path: Path, columns: Sequence[str] | None) -> dict[str, np.nda
     return {name: _converted(arrow, table[name], _place(path, name)) for name in wanted}
 
 
-def _write_parquet(columns: dict[str, np.ndarray]) -> bytes:
-    arrow, parquet = _arrow("Writing")
+def _write_parquet(path: Path, columns: dict[str, np.ndarray]) -> bytes:
+    arrow, parquet = _arrow(path)
     content = io.BytesIO()
     parquet.write_table(arrow.table(columns), content)
     return content.getvalue()
@@ -180,7 +181,7 @@ def _converted(arrow: Any, column: Any, place: Place) -> np.ndarray:
     raise TableError(f"{place(0)}: expected a number or a time, got a column of {kind}")
 
 
-def _arrow(path: Path | str) -> tuple[Any, Any]:
+def _arrow(path: Path) -> tuple[Any, Any]:
     try:
         import pyarrow
         from pyarrow import parquet
