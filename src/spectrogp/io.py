@@ -308,8 +308,7 @@ class _Decoder:
             case {"names": list(items), **other} if not other and all(isinstance(item, str) for item in items):
                 return np.array([*items, None], dtype=object)[:-1]  # None keeps NumPy from looking into the strings
             case {"array": str(name), **how} if name in self._tensors and set(how) <= {"view", "scalar"}:
-                array = _viewed(self._tensors[name], how.get("view"))
-                return array[()] if how.get("scalar") is True else array
+                return _restored(self._tensors[name], how.get("view"), how.get("scalar", False))
             case {"class": str(name), "fields": dict(fields), **other} if not other and name in _REGISTRY:
                 # The fields come first: nothing is imported for an object whose parts are refused.
                 return self._instance(name, {key: self.decode(value) for key, value in fields.items()})
@@ -338,13 +337,19 @@ class _Decoder:
         return instance
 
 
-def _viewed(array: np.ndarray, kind: Any) -> np.ndarray:
-    """An array as what it was before it was stored as pairs or integers."""
-    match kind:
+def _restored(array: np.ndarray, view: Any, scalar: Any) -> Any:
+    """An array as it was before it was stored as pairs or integers, or a number of NumPy's."""
+    match view:
         case None:
-            return array
-        case str() if _PAIRS.get(kind) == array.dtype.name and array.shape[-1:] == (2,):
-            return array.view(kind)[..., 0]
-        case str() if _TIME.fullmatch(kind) and array.dtype == np.int64:
-            return array.view(kind)
-    raise ModelFileError(f"its structure is wrong: {array.dtype} {list(array.shape)} is no array of {str(kind)[:20]}")
+            pass
+        case str() if _PAIRS.get(view) == array.dtype.name and array.shape[-1:] == (2,):
+            array = array.view(view)[..., 0]
+        case str() if _TIME.fullmatch(view) and array.dtype == np.int64:
+            array = array.view(view)
+        case _:
+            raise ModelFileError(f"its structure is wrong: {array.dtype} {array.shape} does not hold {str(view)[:20]}")
+    if scalar is False:
+        return array
+    if array.ndim:
+        raise ModelFileError(f"its structure is wrong: an array {array.shape} is not a number")
+    return array[()]
