@@ -59,8 +59,10 @@ _PREFACE = re.compile(
     rb'\{"__metadata__":\{"spectrogp":"\{\\"format\\":(?P<format>\d{1,9}),\\"sha256\\":\\"(?P<digest>[0-9a-f]{64})\\",'
 )
 _LEAD = 256  # bytes that hold the preface
-_HEADER = 2**21  # bytes; parsed, JSON can take fifty times as much memory
-_DEPTH = 256  # nested brackets of JSON
+# What is parsed is small: the largest header in bytes, and of its JSON the most values and the deepest brackets.
+_HEADER = 2**22
+_VALUES = 100_000
+_DEPTH = 256
 
 # Arrays that safetensors holds as they are; complex numbers are stored as pairs, and times as integers.
 _PLAIN = re.compile(r"bool|u?int(8|16|32|64)|float(16|32|64)")
@@ -256,15 +258,17 @@ def _preface(content: bytes) -> re.Match[bytes]:
 
 
 def _header(content: bytes) -> bytes:
-    """The header, if it is small and flat enough to be parsed."""
+    """The header, if it is small enough to be parsed."""
     size = int.from_bytes(content[:8], "little")
     if size > min(_HEADER, len(content) - 8):
-        raise ModelFileError(f"its structure would take {size} bytes, more than the {_HEADER} allowed or the file has")
+        raise ModelFileError(f"its structure takes {size} bytes, more than the file has or the {_HEADER} that may be")
     header = content[8 : 8 + size]
-    # Brackets inside strings count too: it is a bound that needs no parser.
+    # Commas and brackets inside strings count too: these are bounds that need no parser.
     letters = np.frombuffer(header, np.uint8)
-    step = np.isin(letters, list(b"[{")).astype(np.int8) - np.isin(letters, list(b"]}"))
-    if np.max(np.cumsum(step, dtype=np.int32), initial=0) > _DEPTH:
+    opened, closed = np.isin(letters, list(b"[{")), np.isin(letters, list(b"]}"))
+    if header.count(b",") + np.count_nonzero(opened) > _VALUES:
+        raise ModelFileError(f"its structure has more than {_VALUES} values; large arrays must be NumPy arrays")
+    if np.max(np.cumsum(opened.astype(np.int8) - closed, dtype=np.int32), initial=0) > _DEPTH:
         raise ModelFileError(f"its structure is nested more than {_DEPTH} deep")
     return header
 
@@ -309,25 +313,24 @@ class _Decoder:
                 return np.array([*items, None], dtype=object)[:-1]  # None keeps NumPy from looking into the strings
             case {"array": str(name), **how} if name in self._tensors and set(how) <= {"view", "scalar"}:
                 return _restored(self._tensors[name], how.get("view"), how.get("scalar", False))
-            case {"class": str(name), "fields": dict(fields), **other} if not other and name in _REGISTRY:
+            case {"class": str(name), "fields": dict(fields), **other} if not other:
+                if name not in _REGISTRY:
+                    raise ModelFileError(f"it names {name[:100]!r}, which is not a class that model files know")
+                if wrong := [key for key in fields if not key.isidentifier() or key.startswith("__")]:
+                    raise ModelFileError(f"it names {wrong[0][:100]!r}, which is not a field")
                 # The fields come first: nothing is imported for an object whose parts are refused.
                 return self._instance(name, {key: self.decode(value) for key, value in fields.items()})
-            case {"class": str(name), **_other} if name not in _REGISTRY:
-                raise ModelFileError(f"it names {name[:100]!r}, which is not a class that model files know")
         raise ModelFileError(f"its structure is wrong: nothing is saved as {str(node)[:100]}")
 
     def _instance(self, name: str, values: dict[str, Any]) -> Any:
         cls = _class(name)
         expected = _field_names(cls)
-        if expected is None:
-            # Attributes may have any names but those of the class itself, such as its methods.
-            accepted = all(key.isidentifier() and not hasattr(cls, key) for key in values)
-        else:
-            accepted = set(expected) == set(values)
-        if not accepted:
+        # Attributes of other classes may have any names but those of the class itself, such as its methods.
+        own = {key for key in values if hasattr(cls, key)}
+        if wrong := own if expected is None else set(expected) ^ set(values):
             raise ModelFileError(
-                f"the fields of {name} are not those that it has in spectrogp {__version__} (the file was written by "
-                f"{self._library[:20]}): use the version that wrote it"
+                f"{name} has other fields in spectrogp {__version__} than in {self._library[:20]}, which wrote the file "
+                f"({', '.join(sorted(wrong))[:100]}): use the version that wrote it"
             )
         if issubclass(cls, tuple):
             return tuple.__new__(cls, [values[key] for key in expected or ()])

@@ -204,7 +204,7 @@ def _wanted(path: Path, names: list[str], columns: Sequence[str] | None, rows: i
         if names.count(name) > 1:
             raise TableError(f"{path} has {names.count(name)} columns {name!r}: rename all but one")
     if not rows:
-        raise TableError(f"{path} has column names but no rows")
+        raise TableError(f"{path} has no rows of values")
     return wanted
 
 
