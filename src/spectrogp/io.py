@@ -8,9 +8,10 @@ A model file is one safetensors file. Its metadata hold the structure of what wa
 
 Nothing in a file is ever run. Classes are named, and only those in the registry below exist; their fields are set one
 by one, without constructors. SHA-256 goes over every byte of the file (with zeros in place of itself) and is compared
-before anything is parsed: it finds damage. Against forgery stands that the worst a file can be is a wrong model.
+before anything is parsed. It finds damage, but does not prove who wrote a file: a forged one can hold a wrong model,
+though never code.
 
-This module imports no other one: a file that is refused costs neither the time nor the memory of JAX.
+The classes are imported when a file names them, so a file that is refused costs neither the time nor the memory of JAX.
 """
 
 from __future__ import annotations
@@ -310,7 +311,7 @@ class _Decoder:
             case {"float": "inf" | "-inf" | "nan" as text, **other} if not other:
                 return float(text)
             case {"names": list(items), **other} if not other and all(isinstance(item, str) for item in items):
-                return np.array([*items, None], dtype=object)[:-1]  # None keeps NumPy from looking into the strings
+                return np.array(items, dtype=object)
             case {"array": str(name), **how} if name in self._tensors and set(how) <= {"view", "scalar"}:
                 return _restored(self._tensors[name], how.get("view"), how.get("scalar", False))
             case {"class": str(name), "fields": dict(fields), **other} if not other:
@@ -329,7 +330,7 @@ class _Decoder:
         own = {key for key in values if hasattr(cls, key)}
         if wrong := own if expected is None else set(expected) ^ set(values):
             raise ModelFileError(
-                f"{name} has other fields in spectrogp {__version__} than in {self._library[:20]}, which wrote the file "
+                f"{name} has other fields in spectrogp {__version__} than in {self._library[:20]}, which wrote this "
                 f"({', '.join(sorted(wrong))[:100]}): use the version that wrote it"
             )
         if issubclass(cls, tuple):
