@@ -266,7 +266,7 @@ def _header(content: bytes) -> bytes:
     header = content[8 : 8 + size]
     # Commas and brackets inside strings count too: these are bounds that need no parser.
     letters = np.frombuffer(header, np.uint8)
-    opened, closed = np.isin(letters, list(b"[{")), np.isin(letters, list(b"]}"))
+    opened, closed = ((letters == ord(one)) | (letters == ord(two)) for one, two in ("[{", "]}"))
     if header.count(b",") + np.count_nonzero(opened) > _VALUES:
         raise ModelFileError(f"its structure has more than {_VALUES} values; large arrays must be NumPy arrays")
     if np.max(np.cumsum(opened.astype(np.int8) - closed, dtype=np.int32), initial=0) > _DEPTH:
