@@ -35,6 +35,8 @@ LAYERS = [
     "inference.loop inference.posterior",
     "inference.optimise inference.sghmc inference.nuts inference.diagnostics",
     "inference",
+    "io",
+    "tables",
     "plots datasets",
     "experiments.gallery",
     "experiments.fig1 experiments.fig2 experiments.fig3 experiments.fig4 experiments.table1",

@@ -9,11 +9,13 @@ if TYPE_CHECKING:
     from . import datasets, inference, kernels, likelihoods, models
     from .compilation import cache_compilations
     from .data import Data
+    from .io import load, save
     from .numerics import precision
     from .parameters import LogNormal, Normal, Positive, Real
     from .processes import FunctionGroup
     from .sampling import basis_on_grid, sample_by_convolution, sample_prior
     from .spectra import LocalSpectrum, local_spectrum, spectrogram, wigner
+    from .tables import read_table, write_table
 
 __version__ = "0.1.0"
 
@@ -33,13 +35,17 @@ _HOME = {
     "inference": "inference",
     "kernels": "kernels",
     "likelihoods": "likelihoods",
+    "load": "io",
     "local_spectrum": "spectra",
     "models": "models",
     "precision": "numerics",
+    "read_table": "tables",
     "sample_by_convolution": "sampling",
     "sample_prior": "sampling",
+    "save": "io",
     "spectrogram": "spectra",
     "wigner": "spectra",
+    "write_table": "tables",
 }
 
 __all__ = [
@@ -56,13 +62,17 @@ __all__ = [
     "inference",
     "kernels",
     "likelihoods",
+    "load",
     "local_spectrum",
     "models",
     "precision",
+    "read_table",
     "sample_by_convolution",
     "sample_prior",
+    "save",
     "spectrogram",
     "wigner",
+    "write_table",
 ]
 
 
