@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from .compilation import cache_compilations
     from .data import Data
     from .io import load, save
+    from .layers import Layer, compositional_layers, covariance_layers
     from .numerics import precision
     from .parameters import LogNormal, Normal, Positive, Real
     from .processes import FunctionGroup
@@ -24,6 +25,7 @@ __version__ = "0.1.0"
 _HOME = {
     "Data": "data",
     "FunctionGroup": "processes",
+    "Layer": "layers",
     "LocalSpectrum": "spectra",
     "LogNormal": "parameters",
     "Normal": "parameters",
@@ -31,6 +33,8 @@ _HOME = {
     "Real": "parameters",
     "basis_on_grid": "sampling",
     "cache_compilations": "compilation",
+    "compositional_layers": "layers",
+    "covariance_layers": "layers",
     "datasets": "datasets",
     "inference": "inference",
     "kernels": "kernels",
@@ -51,6 +55,7 @@ _HOME = {
 __all__ = [
     "Data",
     "FunctionGroup",
+    "Layer",
     "LocalSpectrum",
     "LogNormal",
     "Normal",
@@ -58,6 +63,8 @@ __all__ = [
     "Real",
     "basis_on_grid",
     "cache_compilations",
+    "compositional_layers",
+    "covariance_layers",
     "datasets",
     "inference",
     "kernels",

@@ -44,6 +44,7 @@ _REGISTRY = {
         "kernels": """Characteristic Chirplet ConvolutionalSpectral FullConvolutionalSpectral GeneralizedSpectral
             GeneralizedSpectralMixture HarmonizableMixture NonstationaryQuadratic Phase Product Scaled SpectralMixture
             SquaredExponential Sum Warped""",
+        "layers": "Layer Layered Slot",
         "likelihoods": "Bernoulli Gaussian Moments StudentT",
         "models": """CollapsedGP DoublyStochasticGP ExactGP FullScaleGP LinearRegression NeighbourGP Neighbourhoods
             Refresh SparseGP VariationalGP""",

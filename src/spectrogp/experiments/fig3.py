@@ -110,7 +110,7 @@ class _Inner(eqx.Module):
 
     def __call__(self, model: ExactGP) -> Any:
         kernel: Any = model.enter().kernel
-        function = kernel.lengthscale if isinstance(kernel, NonstationaryQuadratic) else kernel.warp
+        function: Any = kernel.lengthscale if isinstance(kernel, NonstationaryQuadratic) else kernel.warp
         return function(jnp.asarray(self.X))[:, 0]
 
 

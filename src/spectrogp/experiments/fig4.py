@@ -26,7 +26,7 @@ def make(*, quick: bool, seed: int) -> tuple[Figure, dict[str, Any]]:
     axis = np.linspace(-1.0, 1.0, side)
     grid = np.stack(np.meshgrid(axis, axis, indexing="xy"), axis=-1).reshape(-1, 2)
 
-    figure = Figure(figsize=(7.2, 3.9), layout="constrained")
+    figure = Figure(figsize=(7.2, 3.5), layout="constrained")
     rows = figure.subplots(len(_ROWS), _DEPTH, sharex=True, sharey=True)
     numbers: dict[str, Any] = {}
     for row, (family, title) in zip(rows, _ROWS.items(), strict=True):
