@@ -21,7 +21,7 @@ from ..models import ExactGP
 from ..plots import COLOURS
 from ..processes import FunctionGroup
 
-_NOISE = 0.05
+_NOISE = 0.1
 _TITLES = {
     "composition": r"composition, zero mean: $f_0(x)$",
     "monotonic": r"composition, linear mean: $f_0(x)$",
@@ -35,7 +35,7 @@ def make(*, quick: bool, seed: int) -> tuple[Figure, dict[str, Any]]:
     Numbers: R-hat of the inner function (its median and largest value over x), the distance between the means of the
     chains in units of the spread within one, and how far the predictions of the models agree.
     """
-    chains, draws, warmup = (3, 40, 60) if quick else (6, 300, 400)
+    chains, draws, warmup = (3, 40, 60) if quick else (6, 300, 300)
     rng = np.random.default_rng(seed)
     X = np.linspace(0.0, 1.0, 40)[:, None]
     data = Data(X, signal(X[:, 0]) + _NOISE * rng.normal(size=len(X)))
@@ -54,6 +54,7 @@ def make(*, quick: bool, seed: int) -> tuple[Figure, dict[str, Any]]:
             warmup=warmup,
             chains=chains,
             roles=("latent",),
+            doublings=6,
             jitter=1.0,  # the starts are draws from the prior
             key=jax.random.key(seed),
         )
@@ -82,20 +83,20 @@ def make(*, quick: bool, seed: int) -> tuple[Figure, dict[str, Any]]:
 
 
 def signal(x: Any) -> Any:
-    """Slow on the left and fast in the middle: sin of a phase whose rate peaks at 0.6."""
-    return np.sin(2.0 * math.pi * (x + 1.2 / (1.0 + np.exp(-(x - 0.6) / 0.06))))
+    """Slow at both ends and fast in between: the sine of a phase whose rate peaks at 0.5."""
+    return np.sin(2.0 * math.pi * (0.5 * x + 1.0 / (1.0 + np.exp(-(x - 0.5) / 0.06))))
 
 
 def _models() -> dict[str, ExactGP]:
     """Three models with fixed hyperparameters: what is sampled is the inner function alone."""
-    Z = np.linspace(-0.05, 1.05, 15)[:, None]
+    Z = np.linspace(0.0, 1.0, 10)[:, None]
     noise = Gaussian(_NOISE)
 
     def composition(linear_mean: bool) -> ExactGP:
         kernel = compositional_layers(Z, depth=2, lengthscale=0.3, spread=1.0, linear_mean=linear_mean)
         return ExactGP(kernel, noise)
 
-    lengthscale = FunctionGroup(Z, 0.2, shape=(1,), lengthscale=0.3, amplitude=1.0)
+    lengthscale = FunctionGroup(Z, 0.2, shape=(1,), lengthscale=0.3, amplitude=0.7)
     return {
         "composition": composition(False),
         "monotonic": composition(True),
