@@ -193,36 +193,38 @@ class Result(NamedTuple):
     seconds: float  # of a processor
 
 
+def replicate(simulated: ExactGP, sampled: ExactGP, settings: Settings, seed: int, index: int) -> tuple[Any, ...]:
+    """One replication: a row of every array of ``Result``. It depends on its own index alone, not on those before."""
+    where, rng = problem(), np.random.default_rng([seed, index])
+    truth, y = simulate(simulated, where, rng)
+    data = Data.checked(where.X, y)
+    posterior = sample_nuts(
+        sampled,
+        data,
+        draws=settings.kept * settings.thin,
+        warmup=settings.warmup,
+        chains=1,
+        acceptance=settings.acceptance,
+        key=jax.random.key(int(rng.integers(2**31))),
+        chunk=settings.warmup + settings.kept * settings.thin,
+    )
+    seen = posterior.map(Seen(data, where.star))[0]
+    f = seen[:, 2] + np.sqrt(seen[:, 3]) * rng.standard_normal(len(seen))
+    draws = np.column_stack([seen[:, :2], f, seen[:, 4:]])
+    return (
+        truth,
+        draws[settings.thin - 1 :: settings.thin],
+        diagnostics.bulk_ess(draws[None]),
+        np.sum(posterior.statistics["diverging"]),
+        np.mean(posterior.statistics["n_steps"]),
+    )
+
+
 def run(simulated: ExactGP, sampled: ExactGP, settings: Settings, seed: int, description: str) -> Result:
     """Simulate from one model, sample the posterior of the other: the same, unless a wrong one is to be found out."""
-    where, began, rows = problem(), time.process_time(), []
-    for index in track(range(settings.replications), description, console=Console(stderr=True)):
-        rng = np.random.default_rng([seed, index])
-        truth, y = simulate(simulated, where, rng)
-        data = Data.checked(where.X, y)
-        posterior = sample_nuts(
-            sampled,
-            data,
-            draws=settings.kept * settings.thin,
-            warmup=settings.warmup,
-            chains=1,
-            acceptance=settings.acceptance,
-            key=jax.random.key(int(rng.integers(2**31))),
-            chunk=settings.warmup + settings.kept * settings.thin,
-        )
-        seen = posterior.map(Seen(data, where.star))[0]
-        f = seen[:, 2] + np.sqrt(seen[:, 3]) * rng.standard_normal(len(seen))
-        draws = np.column_stack([seen[:, :2], f, seen[:, 4:]])
-        statistics = posterior.statistics
-        rows.append(
-            (
-                truth,
-                draws[settings.thin - 1 :: settings.thin],
-                diagnostics.bulk_ess(draws[None]),
-                np.sum(statistics["diverging"]),
-                np.mean(statistics["n_steps"]),
-            )
-        )
+    began = time.process_time()
+    indices = track(range(settings.replications), description, console=Console(stderr=True))
+    rows = [replicate(simulated, sampled, settings, seed, index) for index in indices]
     return Result(*map(np.array, zip(*rows, strict=True)), time.process_time() - began)
 
 
@@ -329,8 +331,8 @@ def report(right: Verdict, wrong: Verdict, settings: Settings, about: dict[str, 
         "",
         "## p-values",
         "",
-        f"Pearson's chi-square on {settings.bins} bins, and the simultaneous test on cumulative counts (Säilynoja et al.",
-        f"2022). Passed means p ≥ {LEVEL} in both.",
+        f"Pearson's chi-square on {settings.bins} bins, and the simultaneous test on cumulative counts (Säilynoja et",
+        f"al. 2022). Passed means p ≥ {LEVEL} in both.",
         "",
         "| quantity | chi-square | cumulative | | control: chi-square | cumulative | |",
         "|---|---|---|---|---|---|---|",

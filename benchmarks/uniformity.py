@@ -47,14 +47,18 @@ class CumulativeTest(NamedTuple):
 
     replications: int
     top: int
+    tails: np.ndarray  # [top, replications + 1]: two-sided tail probability of every value of every S(i)
     simulated: np.ndarray  # the statistic of uniform ranks
 
     @classmethod
     def of(cls, replications: int, top: int, seed: int = 0) -> CumulativeTest:
-        test = cls(replications, top, np.empty(0))
+        counts = np.arange(replications + 1)
+        chance = (np.arange(1, top + 1) / (top + 1))[:, None]
+        below, above = binom.cdf(counts, replications, chance), binom.sf(counts - 1, replications, chance)
+        test = cls(replications, top, 2.0 * np.minimum(below, above), np.empty(0))
         even = np.full(top + 1, 1.0 / (top + 1))
-        counts = np.random.default_rng(seed).multinomial(replications, even, size=_SIMULATIONS)
-        return test._replace(simulated=test._statistic(np.cumsum(counts, axis=1)[:, :-1]))
+        uniform = np.random.default_rng(seed).multinomial(replications, even, size=_SIMULATIONS)
+        return test._replace(simulated=test._statistic(np.cumsum(uniform, axis=1)[:, :-1]))
 
     def p_value(self, ranks: np.ndarray) -> float:
         statistic = self._statistic(self.cumulative(ranks)[None])[0]
@@ -74,8 +78,4 @@ class CumulativeTest(NamedTuple):
         return np.stack([binom.ppf(q, self.replications, self.expected()) for q in (tail, 1.0 - tail)])
 
     def _statistic(self, cumulative: np.ndarray) -> np.ndarray:
-        counts = np.arange(self.replications + 1)
-        below = binom.cdf(counts, self.replications, self.expected()[:, None])
-        above = binom.sf(counts - 1, self.replications, self.expected()[:, None])
-        tails = 2.0 * np.minimum(below, above)  # [top, replications + 1]
-        return np.min(tails[np.arange(self.top), cumulative], axis=1)
+        return np.min(self.tails[np.arange(self.top), cumulative], axis=1)
