@@ -102,7 +102,7 @@ def test_a_quick_run_writes_the_report(tmp_path, capsys):
         found = np.array(list(record[name]["ranks"].values()))
         assert found.shape == (len(calibration.QUANTITIES), quick.replications)
         assert np.all((found >= 0) & (found <= quick.kept))
-        assert len(np.unique(found)) > 5  # neither all at an end nor all the same
+        assert len(np.unique(found)) > 4  # neither all at an end nor all the same
     assert record["nuts"]["ranks"]["noise"] != record["control"]["ranks"]["noise"]
     assert "| frequency |" in (tmp_path / "calibration.md").read_text(encoding="utf-8")
     assert imread(tmp_path / "images" / "calibration.png").shape[1] > 1000
