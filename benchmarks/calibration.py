@@ -277,27 +277,26 @@ def picture(right: Verdict, wrong: Verdict, settings: Settings) -> Figure:
     edges = np.linspace(0.0, 1.0, bins + 1)
     place = np.concatenate([[0.0], test.expected(), [1.0]])
     limits = np.pad(test.band(LEVEL) / r - test.expected(), ((0, 0), (1, 1)))
-    runs = ((right, COLOURS[0], "NUTS"), (wrong, COLOURS[1], "control: Jacobian of the noise left out"))
-    for q, label in enumerate(LABELS):
+    low, high = histogram_band(r, bins, LEVEL)
+    runs = ((wrong, COLOURS[1], "control: Jacobian of the noise left out"), (right, COLOURS[0], "NUTS"))
+    for q, (name, label) in enumerate(zip(QUANTITIES, LABELS, strict=True)):
         above, below = rows[:, q]
-        above.axhspan(*histogram_band(r, bins, LEVEL), color="0.9", linewidth=0)
+        above.axhspan(low, high, color="0.9", linewidth=0)
         below.fill_between(place, *limits, color="0.9", linewidth=0, label=f"where uniform ranks stay, {1 - LEVEL:.0%}")
-        for verdict, colour, name in runs:
-            solid = verdict is right
-            above.stairs(
-                histogram(verdict.ranks[:, q], top, bins),
-                edges,
-                fill=solid,
-                color=colour,
-                alpha=0.55 if solid else 1.0,
-                linewidth=0.9,
-            )
+        for verdict, colour, title in runs:
+            counts = histogram(verdict.ranks[:, q], top, bins)
+            above.stairs(counts, edges, color=colour, linewidth=1.0 if verdict is right else 0.7)
             cumulative = test.cumulative(verdict.ranks[:, q]) / r - test.expected()
-            below.plot(place, np.pad(cumulative, 1), color=colour, linewidth=1.2, label=name)
+            below.plot(place, np.pad(cumulative, 1), color=colour, linewidth=1.2, label=title)
+        above.stairs(histogram(right.ranks[:, q], top, bins), edges, fill=True, color=COLOURS[0], alpha=0.25)
         for axes, level in ((above, r / bins), (below, 0.0)):
             axes.axhline(level, color="0.4", linewidth=0.6, linestyle=":")
+        for axes, kind in ((above, "chi_square"), (below, "cumulative")):
+            for height, (verdict, colour, _) in zip((0.03, 0.13), runs, strict=True):
+                text = f"p = {_p(verdict.rows[name][kind])}"
+                axes.text(0.97, height, text, color=colour, fontsize=7, ha="right", transform=axes.transAxes)
         above.set_title(label)
-        below.set(xlabel="rank / largest rank", xlim=(0.0, 1.0), xticks=[0.0, 0.5, 1.0])
+        below.set(xlabel="rank / largest rank", xlim=(0.0, 1.0), xticks=[0.0, 0.5, 1.0], xticklabels=["0", "0.5", "1"])
     rows[0, 0].set_ylabel("replications in a bin")
     rows[1, 0].set_ylabel("cumulative fraction\nminus expected")
     figure.legend(*rows[1, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
