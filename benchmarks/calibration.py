@@ -373,9 +373,8 @@ def report(right: Verdict, wrong: Verdict, settings: Settings, about: dict[str, 
         lines.append(f"| {' | '.join(cells)} |")
     lines += [
         "",
-        f"A perfect sampler fails one of these {TESTS} tests for up to {TESTS * LEVEL:.0%} of seeds. All of them together, "
-        f"at {LEVEL:.0%}",
-        f"(no p-value below {LEVEL / TESTS:g}, after Bonferroni): **{_word(right)}**. The control, which must fail: "
+        f"A perfect sampler fails one of these {TESTS} tests for up to {TESTS * LEVEL:.0%} of seeds. All together,",
+        f"at {LEVEL:.0%} (no p-value below {LEVEL / TESTS:g}, after Bonferroni): **{_word(right)}**. The control, which must fail: "
         f"**{_word(wrong)}**.",
         "",
         "## The draws",
@@ -401,8 +400,8 @@ def report(right: Verdict, wrong: Verdict, settings: Settings, about: dict[str, 
         f"Seed {about['seed']}; {about['processor']}; "
         + ", ".join(f"{package} {version}" for package, version in about["versions"].items())
         + ".",
-        f"Processor time {right.seconds:.0f} s, and {wrong.seconds:.0f} s for the control. All ranks, and the record of",
-        "all full runs, are in [results/calibration](results/calibration/README.md).",
+        f"Processor time {right.seconds:.0f} s, and {wrong.seconds:.0f} s for the control. All ranks, and the record",
+        "of all full runs, are in [results/calibration](results/calibration/README.md).",
         "",
         "## References",
         "",
