@@ -374,8 +374,8 @@ def report(right: Verdict, wrong: Verdict, settings: Settings, about: dict[str, 
     lines += [
         "",
         f"A perfect sampler fails one of these {TESTS} tests for up to {TESTS * LEVEL:.0%} of seeds. All together,",
-        f"at {LEVEL:.0%} (no p-value below {LEVEL / TESTS:g}, after Bonferroni): **{_word(right)}**. The control, which must fail: "
-        f"**{_word(wrong)}**.",
+        f"at {LEVEL:.0%} (no p-value below {LEVEL / TESTS:g}, after Bonferroni): **{_word(right)}**.",
+        f"The control, which must fail: **{_word(wrong)}**.",
         "",
         "## The draws",
         "",
