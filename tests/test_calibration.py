@@ -8,8 +8,9 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from benchmarks import calibration
-from benchmarks.uniformity import CumulativeTest, chi_square, histogram, histogram_band, ranks
+from benchmarks.calibration import simulation
+from benchmarks.calibration.__main__ import main
+from benchmarks.calibration.uniformity import CumulativeTest, chi_square, histogram, histogram_band, ranks
 from matplotlib.image import imread
 
 import zoo
@@ -73,17 +74,17 @@ def test_bands_hold_what_they_promise(cumulative):
 
 def test_the_simulator_has_the_covariance_of_the_kernel():
     """Basis functions on the grid give the kernel's matrix, which they never use."""
-    x = calibration.problem().X
+    x = simulation.problem().X
     lengthscale, frequency = 0.4 + 0.2 * x[:, 0], 7.0 + 3.0 * x[:, 0]
-    K = calibration._basis(x, lengthscale, frequency)
+    K = simulation._basis(x, lengthscale, frequency)
     kernel = ConvolutionalSpectral(lambda X: 0.4 + 0.2 * X, lambda X: 7.0 + 3.0 * X)
     np.testing.assert_allclose((K @ K.conj().T).real, kernel(x), atol=1e-7)
 
 
 def test_the_control_is_the_model_without_the_jacobian():
     """The two log priors differ by the log-Jacobian of the noise, which is its raw value, and a constant."""
-    right = calibration.model(calibration.problem())
-    noises = [m.likelihood.noise for m in (right, calibration.without_jacobian(right))]
+    right = simulation.model(simulation.problem())
+    noises = [m.likelihood.noise for m in (right, simulation.without_jacobian(right))]
     with zoo.double():
         low, high = (
             [float(eqx.tree_at(lambda p: p.raw, noise, jnp.asarray(raw)).log_prior) for noise in noises]
@@ -93,14 +94,14 @@ def test_the_control_is_the_model_without_the_jacobian():
 
 
 def test_a_quick_run_writes_the_report(tmp_path, capsys):
-    assert calibration.main(["--quick", "--out", str(tmp_path)]) == 0
+    assert main(["--quick", "--out", str(tmp_path)]) == 0
     assert "log likelihood" in capsys.readouterr().out
     record = json.loads((tmp_path / "results" / "calibration" / "results.json").read_text())
-    quick = calibration.QUICK
+    quick = simulation.QUICK
     for name in ("nuts", "control"):
-        assert set(record[name]["ranks"]) == set(calibration.QUANTITIES)
+        assert set(record[name]["ranks"]) == set(simulation.QUANTITIES)
         found = np.array(list(record[name]["ranks"].values()))
-        assert found.shape == (len(calibration.QUANTITIES), quick.replications)
+        assert found.shape == (len(simulation.QUANTITIES), quick.replications)
         assert np.all((found >= 0) & (found <= quick.kept))
         assert len(np.unique(found)) > 4  # neither all at an end nor all the same
     assert record["nuts"]["ranks"]["noise"] != record["control"]["ranks"]["noise"]

@@ -1,9 +1,9 @@
 """The posteriors of a calibration run by importance sampling from the prior, without the library.
 
-``python -m benchmarks.importance RESULTS.json``, for a file that ``benchmarks.calibration`` wrote. The fraction of
-posterior mass below the truth is computed again from weighted prior draws, in NumPy. Ranks that are not uniform have
-one of two reasons: the sampler's fraction differs from this one (the sampler is wrong), or it does not (chance drew the
-truths so). The second answers are exact up to their own Monte-Carlo error.
+``python -m benchmarks.calibration.importance RESULTS.json``, for a file that ``benchmarks.calibration`` wrote. The
+fraction of posterior mass below the truth is computed again from weighted prior draws, in NumPy. Ranks that are not
+uniform have one of two reasons: the sampler's fraction differs from this one (the sampler is wrong), or it does not
+(chance drew the truths so). What is computed here is exact up to its own Monte-Carlo error.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import track
 from scipy.linalg import solve_triangular
 
-from .calibration import QUANTITIES, Parameters, model, problem, simulate
+from .simulation import QUANTITIES, Parameters, model, problem, simulate
 
 _COMPARED = ("lengthscale", "frequency", "noise", "log likelihood")
 _TAIL = 0.03
@@ -33,7 +33,7 @@ def main() -> None:
     ours = np.stack([record["nuts"]["ranks"][name] for name in _COMPARED], axis=1) / record["settings"]["kept"]
     exact, effective = fractions(record["seed"], len(ours), options.draws)
     kept = effective >= _FEWEST
-    console = Console()
+    console = Console(width=160)
     console.print(f"{np.sum(kept)} of {len(kept)} replications with at least {_FEWEST} effective draws")
     for q, name in enumerate(_COMPARED):
         u, difference = exact[kept, q], (ours - exact)[kept, q]
