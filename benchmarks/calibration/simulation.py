@@ -30,9 +30,9 @@ class Settings(NamedTuple):
 
     replications: int = 500
     control: int = 250  # replications of the control, whose fault is large enough for fewer
-    warmup: int = 200
+    warmup: int = 300
     kept: int = 99
-    thin: int = 4
+    thin: int = 10
     bins: int = 20
     acceptance: float = 0.9
 
