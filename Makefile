@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 OUT ?= out
 
-.PHONY: help demo test lint bench clean
+.PHONY: help demo test lint bench sbc clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -22,6 +22,9 @@ lint: $(VENV)/installed-dev  ## check style and types
 
 bench: $(VENV)/installed-bench  ## time the kernels and spectrograms
 	$(BIN)/python -m benchmarks --out $(OUT)/bench
+
+sbc: $(VENV)/installed  ## check by simulation that the sampler is calibrated (15 minutes on one core)
+	$(BIN)/python -m benchmarks.calibration --out $(OUT)/sbc
 
 clean:  ## remove the virtual environment and everything made
 	rm -rf $(VENV) $(OUT) .pytest_cache .mypy_cache .ruff_cache .hypothesis
