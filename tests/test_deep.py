@@ -115,7 +115,7 @@ def test_the_spectrogram_of_a_composition_is_that_of_its_slope():
 def test_the_spectrogram_of_deep_csk_is_at_its_frequency():
     kernel = with_random_latents(covariance_layers(Z, depth=3, lengthscale=0.5, frequency=5.0))
     with zoo.double():
-        local = kernel.local(jnp.asarray(X))
+        local = constrain(kernel).local(jnp.asarray(X))
         frequency = np.asarray(local.frequency)
     np.testing.assert_allclose(sg.local_spectrum(kernel, X).xi[:, 0], frequency[:, 0], rtol=1e-9)
     density = sg.spectrogram(kernel, X, np.linspace(-30, 30, 2001))
