@@ -21,7 +21,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from .functions import inputs
 from .linalg import cholesky
+from .numerics import entry_point
 from .parameters import LogNormal, Normal, Positive, Real, constrain, latent
 
 Tree = TypeVar("Tree")
@@ -86,6 +88,25 @@ class FunctionGroup(eqx.Module):
         self.amplitude = Positive(amplitude, LogNormal(amplitude, 0.5))
         self.shape = tuple(shape)
         self.warp = warp
+
+    @entry_point
+    def following(self, X: Any, values: Any, deviation: Any) -> Self:
+        """The same group with whitened values such that the functions follow ``values [n, *shape]`` at ``X [n, d]``.
+
+        ``deviation`` (broadcast to ``[n, *shape]``) says how closely, before the warp: the posterior mode of v when the
+        values are seen with normal errors of that size.
+        """
+        X, shape = inputs(X), self.whitened.raw.shape
+        seen = jnp.asarray(_UNWARPS[self.warp](np.asarray(values, np.float64))) - self.mean.value
+        near = jnp.broadcast_to(jnp.asarray(deviation, float), seen.shape).reshape(-1, shape[1]) ** -2
+        group = constrain(self)
+        A = group.amplitude * group.inverse() @ _squared_exponential(group.inducing, X, group.lengthscale)
+
+        def mode(near: Array, seen: Array) -> Array:
+            return jnp.linalg.solve((A * near) @ A.T + jnp.eye(shape[0]), A @ (near * seen))
+
+        whitened = jax.vmap(mode, in_axes=1, out_axes=1)(near, seen.reshape(-1, shape[1]))
+        return eqx.tree_at(lambda group: group.whitened.raw, self, whitened)
 
     # Of a constrained group, as ``realise`` meets it inside a model:
 
