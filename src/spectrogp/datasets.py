@@ -1,7 +1,7 @@
 """Synthetic signals whose frequency is known, and the real data of the paper's experiments.
 
-The files of the real data are not part of the package. Loaders look in their ``directory`` argument, or in the directory that the
-environment variable SPECTROGP_DATA names, and say which file they miss.
+The files of the real data are not part of the package. Loaders look in their ``directory`` argument, or in the
+directory that the environment variable SPECTROGP_DATA names, and say which file they miss.
 """
 
 from __future__ import annotations

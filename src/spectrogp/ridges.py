@@ -8,7 +8,7 @@ a Lomb–Scargle periodogram (Lomb 1976, Scargle 1982, Zechmeister & Kürster 20
 rate r. Sampling may be irregular, with gaps. What a cell (c, f) is worth is its gain in log likelihood,
 −½ (n − 3) log(1 − power) with n the effective number of data in the window, less what the best of all frequencies gains
 by chance; a ridge is the path of largest worth, under a quadratic penalty on jumps of log frequency (dynamic
-programming). Wide windows see more, narrow ones follow changes: each cell takes the width that is worth most per length.
+programming). Wide windows see more, narrow ones follow changes: each cell takes the width worth most per length.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def find_ridge(t: np.ndarray, y: np.ndarray, weight: np.ndarray, centres: np.nda
             f, rate = f[keep], rate[keep]
             theta = 2.0 * np.pi * (np.outer(tau, f) + 0.5 * np.outer(tau**2, rate))
             wave = np.exp(1j * theta)
-            best = np.argmax(_power(y, window[None], window @ wave, (window * y) @ wave, window @ wave**2))
+            best = np.argmax(power(y, window[None], window @ wave, (window * y) @ wave, window @ wave**2))
             f, rate = f[best], rate[best]
         theta = 2.0 * np.pi * (f * tau + 0.5 * rate * tau**2)
         root = np.sqrt(window)
@@ -95,7 +95,13 @@ def find_ridge(t: np.ndarray, y: np.ndarray, weight: np.ndarray, centres: np.nda
 
 
 def find_ridges(
-    t: np.ndarray, y: np.ndarray, weight: np.ndarray, centres: np.ndarray, grid: np.ndarray, count: int | None, most: int
+    t: np.ndarray,
+    y: np.ndarray,
+    weight: np.ndarray,
+    centres: np.ndarray,
+    grid: np.ndarray,
+    count: int | None,
+    most: int,
 ) -> list[Ridge]:
     """Ridges one after the other, each in what the others leave over: ``count`` of them, or as many as are there.
 
@@ -150,18 +156,24 @@ def _cells(t: np.ndarray, y: np.ndarray, weight: np.ndarray, centres: np.ndarray
         chance = np.log(np.maximum(grid[-1] * LENGTH * width, 1.0) * len(RATES) / FALSE_ALARM)
         for rate in np.array(RATES) / width**2:
             chirp = np.exp(1j * np.pi * rate * tau**2)
-            power = _power(y, window, (window * chirp) @ waves, (window * chirp * y) @ waves, (window * chirp**2) @ twice)
-            worth = -0.5 * (count[:, None] - 3.0) * np.log1p(-np.minimum(power, 1.0 - 1e-9)) - chance
+            share = power(
+                y, window, (window * chirp) @ waves, (window * chirp * y) @ waves, (window * chirp**2) @ twice
+            )
+            worth = -0.5 * (count[:, None] - 3.0) * np.log1p(-np.minimum(share, 1.0 - 1e-9)) - chance
             worth *= spacing / (LENGTH * width)  # neighbouring windows share their data
             # Less than about a cycle in the window, or a frequency that the chirp turns around, is not seen.
-            seen = ((grid * width > CYCLES) | (width == widest)) & (1.5 * abs(rate) * width <= grid) & (count > 8.0)[:, None]
+            seen = (
+                ((grid * width > CYCLES) | (width == widest))
+                & (1.5 * abs(rate) * width <= grid)
+                & (count > 8.0)[:, None]
+            )
             better = seen & (worth > cells.worth)
             for whole, part in zip(cells, (worth, rate, width), strict=True):
                 whole[better] = np.broadcast_to(part, shape)[better]
     return cells
 
 
-def _power(y: np.ndarray, window: np.ndarray, wave: np.ndarray, product: np.ndarray, twice: np.ndarray) -> np.ndarray:
+def power(y: np.ndarray, window: np.ndarray, wave: np.ndarray, product: np.ndarray, twice: np.ndarray) -> np.ndarray:
     """The share of the weighted variance that a wave of unknown phase explains beside a mean.
 
     ``window [c, n]``, and sums over the data, each ``[c, f]``: of window · e^iθ, window · y · e^iθ, window · e^2iθ.
