@@ -22,8 +22,10 @@ from scipy.stats import qmc
 
 from . import kernels
 from .data import Data
+from .functions import inputs
 from .inference import Fit, maximise
 from .kernels import AbstractKernel
+from .numerics import entry_point
 from .parameters import LogNormal, Normal, Positive, Real, constrain
 from .processes import FunctionGroup, realise
 from .ridges import CENTRES, FALSE_ALARM, LENGTH, find_ridges, frequency_grid, power
@@ -31,7 +33,10 @@ from .spectra import local_spectrum
 
 Kind = Literal["se", "nsq", "sm", "gsm", "hmk", "convolutional", "chirplet", "phase"]
 
-COHERENCE = 1.0  # the lengthscale at which oscillating components start, in standard deviations of the inputs
+# The lengthscale at which oscillating components start, in standard deviations of the inputs. With the right phase the
+# whole signal is one coherent oscillation, and a short start ends in a poorer optimum; the other kernels lose coherence
+# where the frequency changes (CSK), or shift their frequency with the lengthscale (chirplet).
+COHERENCE: dict[Kind, float] = {"phase": 5.0, "chirplet": 0.3, "gsm": 1.0, "convolutional": 0.3, "hmk": 1.0}
 ROWS = 1500  # of the data are looked at, at most: drawn at random from larger ones
 LATENT = (1.0, 0.7, 0.5, 0.35, 0.25)  # lengthscales tried for the functions, in standard deviations of the inputs
 _FACTORS, _SHARES = (0.05, 0.12, 0.3, 0.8, 2.0), (0.01, 0.1, 0.5, 2.0)  # of the smooth fit: lengthscale, noise
@@ -51,7 +56,8 @@ class Start:
     """What was found in the data; c centres, a components, d input dimensions, frequencies in cycles per unit.
 
     ``amplitude`` is the standard deviation σ of a component, that of a sinusoid over √2. ``worth`` (nats) is how much
-    the data say about the frequency at a centre: zero in gaps and where nothing significant was found.
+    the data say about the frequency at a centre: zero in gaps and where nothing significant was found. An infinite
+    ``lengthscale`` is that of an oscillation: how long it stays coherent is left to the kernel.
     """
 
     centres: np.ndarray  # [c, d]
@@ -89,23 +95,20 @@ class Start:
             lines.append(f"component {a + 1}: {_range(self.frequency[seen, a])} cycles per unit, σ {sigma}{share}")
         return "\n".join(lines)
 
+    @entry_point
     def following(self, kernel: AbstractKernel) -> Start:
-        """This start with the local frequencies, lengthscales and amplitudes of a fitted kernel: how one kernel goes on
-        from where another ended."""
-        kernel = realise(constrain(kernel))
-        spectrum = local_spectrum(kernel, self.centres)
+        """This start with the frequencies and amplitudes of a fitted kernel: one begins where another ended."""
+        spectrum = local_spectrum(realise(constrain(kernel)), self.centres)
         if spectrum.frequency.shape != self.frequency.shape:
-            raise ValueError(
-                f"the kernel has {spectrum.frequency.shape[1]} components, the start {self.frequency.shape[1]}"
-            )
-        sign = np.where(spectrum.frequency[..., :1] < 0, -1.0, 1.0) if self.centres.shape[1] == 1 else 1.0
-        # Λ = ½ ℓ⁻² for the kernels of this module that have functions.
-        lengthscale = np.sqrt(0.5 / np.maximum(spectrum.Lambda.diagonal(axis1=-2, axis2=-1), 1e-300))
+            shapes = f"{list(spectrum.frequency.shape)}, this start {list(self.frequency.shape)}"
+            raise ValueError(f"the kernel has frequencies of shape {shapes}: centres, components, inputs")
+        frequency = np.asarray(spectrum.frequency)
+        if frequency.shape[-1] == 1:  # its sign says nothing; zero would stay zero
+            frequency = np.maximum(np.abs(frequency), 0.05 / (self.extent[1] - self.extent[0]))
         return dataclasses.replace(
             self,
-            frequency=np.asarray(sign * spectrum.frequency),
-            amplitude=np.sqrt(np.maximum(spectrum.weight, 1e-12 * self.spread**2)),
-            lengthscale=lengthscale,
+            frequency=frequency,
+            amplitude=np.sqrt(np.maximum(np.asarray(spectrum.weight), 1e-6 * self.spread**2)),
             worth=np.maximum(self.worth, 1.0),
         )
 
@@ -185,7 +188,7 @@ def _look_along(
         "centres": centres[:, None],
         "frequency": frequency[..., None],
         "amplitude": np.clip(amplitude / np.sqrt(2.0), 0.05 * y.std(), 2.0 * y.std()),
-        "lengthscale": np.broadcast_to(COHERENCE * scale, (*frequency.shape, 1)),
+        "lengthscale": np.full((*frequency.shape, 1), np.inf),
         "worth": worth,
         "noise": _noise(noise, y),
         "spectrum": spectrum,
@@ -221,9 +224,9 @@ def _look_around(
     if highest is not None:
         box, along = np.minimum(box, highest), np.minimum(along, highest)
     candidates = [(2.0 * qmc.Sobol(d, seed=rng).random_base2(12) - 1.0) * box]
-    for k in np.flatnonzero(live):
-        cycles = np.arange(0.5, along[k] * span[k], 0.5)[:ROWS]
-        candidates.append(cycles[:, None] / span[k] * np.eye(d)[k])
+    for axis in np.flatnonzero(live):
+        cycles = np.arange(0.5, along[axis] * span[axis], 0.5)[:ROWS]
+        candidates.append(cycles[:, None] / span[axis] * np.eye(d)[axis])
     trend = _fit_smooth(X, y, scale, 1.0, rng)
     every = np.concatenate(candidates)
     every = every[np.sum((every * span) ** 2, axis=1, where=live) > 1.0]  # slower ones are the trend's
@@ -233,7 +236,7 @@ def _look_around(
     slow = 0.05 / smooth.lengthscale  # never exactly zero: there the gradient of every kernel is zero
     frequency = np.vstack([slow, waves.frequency[seen]])
     amplitude = np.append(np.sqrt(max(rest - smooth.noise**2, 0.05 * rest)), waves.amplitude[seen])
-    lengthscale = np.vstack([smooth.lengthscale / np.sqrt(2.0), *[COHERENCE * scale] * int(seen.sum())])
+    lengthscale = np.vstack([smooth.lengthscale / np.sqrt(2.0), np.full((int(seen.sum()), d), np.inf)])
     worth = np.append(1.0, np.ones(int(seen.sum())))
     if components is not None:
         order = np.argsort(-amplitude, kind="stable")[:components]
@@ -408,6 +411,8 @@ def kernel_from(start: Start, kind: Kind, *, inducing: int = 30, seed: int = 0) 
     build = _BUILDERS.get(kind)
     if build is None:
         raise ValueError(f"kind must be one of {', '.join(_BUILDERS)}, got {kind!r}")
+    own = COHERENCE.get(kind, 1.0) * start.scale
+    start = dataclasses.replace(start, lengthscale=np.where(np.isinf(start.lengthscale), own, start.lengthscale))
     box = start.extent if start.centres.shape[1] == 1 else start.centres
     return build(start, inducing_inputs(box, inducing, np.random.default_rng(seed)))
 
@@ -417,20 +422,19 @@ def noise_from(start: Start) -> Any:
     return _positive(start.noise)
 
 
-def _group(start: Start, Z: np.ndarray, values: np.ndarray, deviation: Any, **options: Any) -> FunctionGroup:
-    """Functions that follow values ``[c, ...]`` at the centres, log-normal around their typical value."""
+def _group(start: Start, Z: np.ndarray, values: np.ndarray) -> FunctionGroup:
+    """Positive functions that follow values ``[c, ...]`` at the centres, loosely."""
     typical = np.exp(np.mean(np.log(values), axis=0))
-    options = {"lengthscale": start.scale, "warp": "exp", "shape": values.shape[1:]} | options
-    group = FunctionGroup(Z, typical, **options)
-    return group.following(start.centres, values, deviation)
+    group = FunctionGroup(Z, typical, shape=typical.shape, lengthscale=start.scale)
+    return group.following(start.centres, values, 0.5)
 
 
 def _amplitude(start: Start, Z: np.ndarray) -> FunctionGroup:
-    return _group(start, Z, start.amplitude, 0.5)
+    return _group(start, Z, start.amplitude)
 
 
 def _lengthscale(start: Start, Z: np.ndarray) -> FunctionGroup:
-    return _group(start, Z, start.lengthscale, 0.5)
+    return _group(start, Z, start.lengthscale)
 
 
 def _frequency(start: Start, Z: np.ndarray, cycles: np.ndarray | None = None) -> FunctionGroup:
@@ -451,12 +455,17 @@ def _frequency(start: Start, Z: np.ndarray, cycles: np.ndarray | None = None) ->
     for factor in LATENT:
         raw = group.lengthscale.raw + np.log(factor)
         trial = eqx.tree_at(lambda g: g.lengthscale.raw, group, raw).following(start.centres, omega, deviation)
-        misfit = (np.log(np.asarray(trial(start.centres))) - np.log(omega)) / deviation
+        misfit = (np.log(_values(trial, start.centres)) - np.log(omega)) / deviation
         # The mode's log density: a quick stand-in for the evidence of this lengthscale.
         value = -0.5 * float(np.sum(misfit**2) + np.sum(trial.whitened.raw**2)) - 0.5 * (np.log(factor) / 0.3) ** 2
         if value > most:
             best, most = trial, value
     return best
+
+
+@entry_point
+def _values(group: FunctionGroup, X: Any) -> Any:
+    return group(inputs(X))
 
 
 def _positive(value: Any) -> Any:
@@ -482,7 +491,7 @@ def _quadratic(start: Start, Z: np.ndarray) -> AbstractKernel:
     shape = (len(start.centres), 1, Z.shape[1])
     lengthscale = np.broadcast_to(start.smooth_lengthscale / np.sqrt(2.0), shape)
     return kernels.NonstationaryQuadratic(
-        _group(start, Z, lengthscale, 0.5), _group(start, Z, np.full(shape[:2], start.spread), 0.5)
+        _group(start, Z, lengthscale), _group(start, Z, np.full(shape[:2], start.spread))
     )
 
 
@@ -521,11 +530,31 @@ def _phase(start: Start, Z: np.ndarray) -> AbstractKernel:
     return kernels.Phase(_lengthscale(start, Z), phase, _amplitude(start, Z))
 
 
+def _harmonizable(start: Start, Z: np.ndarray) -> AbstractKernel:
+    """A pattern around each of a few inducing inputs, with the frequencies that were found there."""
+    few = Z[:: max(1, len(Z) // 6)]
+    nearest = [int(np.argmin(np.sum(((start.centres - z) / start.scale) ** 2, axis=1))) for z in few]
+    omega = 2.0 * np.pi * start.frequency[nearest]
+    amplitude = start.amplitude[nearest]
+    gap = [np.sort(np.sqrt(np.sum(((few - z) / start.scale) ** 2, axis=1)))[1:3].mean() for z in few]
+    window = float(np.mean(gap)) * start.scale
+    # Windows around all centres add up to this variance at a typical input.
+    total = np.mean(np.sum(np.exp(-np.sum(((few[:, None] - few) / window) ** 2, axis=-1)), axis=1))
+    return kernels.HarmonizableMixture(
+        Real(few, Normal(few, 0.1 * start.scale)),
+        Real(omega, Normal(omega, 2.0 / start.scale)),
+        _positive(np.mean(start.lengthscale, axis=(0, 1))),
+        _positive(window),
+        Real(amplitude[:, :, None] * np.eye(omega.shape[1]) / np.sqrt(total), Normal(0.0, start.spread)),
+    )
+
+
 _BUILDERS = {
     "se": _squared_exponential,
     "nsq": _quadratic,
     "sm": _spectral_mixture,
     "gsm": _generalized,
+    "hmk": _harmonizable,
     "convolutional": _convolutional,
     "chirplet": _chirplet,
     "phase": _phase,
