@@ -51,3 +51,21 @@ def test_missing_files_are_named(tmp_path, monkeypatch):
         datasets.solar()
     with pytest.raises(FileNotFoundError, match=r"no file air_anomaly\.parquet in the data directory"):
         datasets.air(Path(tmp_path))
+
+
+@pytest.mark.parametrize("name", datasets.SIGNALS)
+def test_frequency_of_a_signal_is_the_slope_of_its_phase(name):
+    family = datasets.SIGNALS[name]
+    t = np.linspace(family.low + 0.01, family.high - 0.01, 50)
+    for tone in family.tones:
+        slope = (tone.phase(t + 1e-5) - tone.phase(t - 1e-5)) / 2e-5
+        np.testing.assert_allclose(slope, tone.frequency(t), rtol=1e-6)
+    signal = datasets.signal(name, seed=1, noise=0.0, irregular=False, n=301)
+    assert signal.frequency.shape == (len(signal.y), len(family.tones))
+    lost = sum(high - low for low, high in family.gaps) / (family.high - family.low)
+    np.testing.assert_allclose(len(signal.y) / 301, 1.0 - lost, atol=0.02)
+
+
+def test_signals_are_named():
+    with pytest.raises(ValueError, match="name must be one of chirp, late chirp"):
+        datasets.signal("noise")

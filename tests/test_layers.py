@@ -16,7 +16,7 @@ SOURCE = Path(sg.__file__).parent
 # From left to right, which is from top to bottom here: a module may import from rows above its own, and from no other.
 # A package stands below its modules; ``spectrogp`` itself only names things, and loads them when they are used.
 LAYERS = [
-    "numerics compilation",
+    "numerics compilation ridges",
     "linalg parameters data chunking",
     "functions",
     "likelihoods",
@@ -35,6 +35,7 @@ LAYERS = [
     "inference.loop inference.posterior",
     "inference.optimise inference.sghmc inference.nuts inference.diagnostics",
     "inference",
+    "initialise",
     "io",
     "tables",
     "plots datasets",

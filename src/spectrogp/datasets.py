@@ -1,17 +1,93 @@
-"""The real data of the paper's experiments, read from a directory that the user names.
+"""Synthetic signals whose frequency is known, and the real data of the paper's experiments.
 
-The files are not part of the package. Loaders look in their ``directory`` argument, or in the directory that the
-environment variable SPECTROGP_DATA names, and say which file they miss.
+The files of the real data are not part of the package. Loaders look in their ``directory`` argument, or in the
+directory that the environment variable SPECTROGP_DATA names, and say which file they miss.
 """
 
 from __future__ import annotations
 
 import csv
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+
+
+class Signal(NamedTuple):
+    """Inputs ``[n, 1]``, noisy outputs ``[n]``, and the true frequency ``[n, a]`` in cycles per unit."""
+
+    X: np.ndarray
+    y: np.ndarray
+    frequency: np.ndarray
+
+
+class _Tone(NamedTuple):
+    """A(t) cos 2πφ(t), with the frequency φ′ written out."""
+
+    phase: Callable[[np.ndarray], np.ndarray]
+    frequency: Callable[[np.ndarray], np.ndarray]
+    amplitude: Callable[[np.ndarray], np.ndarray] = np.ones_like
+
+
+class _Family(NamedTuple):
+    low: float
+    high: float
+    tones: tuple[_Tone, ...]
+    gaps: tuple[tuple[float, float], ...] = ()  # no data in these intervals
+
+
+_CHIRP = _Tone(lambda t: t + 0.6 * t**3, lambda t: 1.0 + 1.8 * t**2)
+
+# "chirp" is the signal of the paper's Fig. 5.
+SIGNALS = {
+    "chirp": _Family(-1.5, 1.5, (_CHIRP,)),
+    "late chirp": _Family(0.0, 2.0, (_CHIRP,)),
+    "linear chirp": _Family(-1.5, 1.5, (_Tone(lambda t: 4.0 * t + t**2, lambda t: 4.0 + 2.0 * t),)),
+    "am-fm": _Family(
+        -1.5,
+        1.5,
+        (
+            _Tone(
+                lambda t: 5.0 * t - 0.5 * np.cos(2.0 * t),
+                lambda t: 5.0 + np.sin(2.0 * t),
+                lambda t: 1.0 + 0.5 * np.cos(3.0 * t),
+            ),
+        ),
+    ),
+    "crossing": _Family(
+        -1.5,
+        1.5,
+        (
+            _Tone(lambda t: 6.0 * t + t**2, lambda t: 6.0 + 2.0 * t),
+            _Tone(lambda t: 6.0 * t - t**2, lambda t: 6.0 - 2.0 * t),
+        ),
+    ),
+    "step": _Family(
+        -1.5, 1.5, (_Tone(lambda t: np.where(t < 0, 3.0 * t, 6.0 * t), lambda t: np.where(t < 0, 3.0, 6.0)),)
+    ),
+    "vibrato": _Family(
+        -1.5, 1.5, (_Tone(lambda t: 6.0 * t - 0.25 * np.cos(4.0 * t), lambda t: 6.0 + np.sin(4.0 * t)),)
+    ),
+    "gaps": _Family(-1.5, 1.5, (_CHIRP,), gaps=((-1.0, -0.6), (-0.1, 0.2), (0.8, 1.1))),
+}
+
+
+def signal(name: str, seed: int = 0, noise: float = 0.1, irregular: bool = True, n: int = 400) -> Signal:
+    """One of ``SIGNALS``: tones of changing frequency in normal noise, at random or evenly spaced times.
+
+    Times inside the gaps of a family are left out, so that fewer than ``n`` remain.
+    """
+    if name not in SIGNALS:
+        raise ValueError(f"name must be one of {', '.join(SIGNALS)}, got {name!r}")
+    family, rng = SIGNALS[name], np.random.default_rng(seed)
+    t = np.sort(rng.uniform(family.low, family.high, n)) if irregular else np.linspace(family.low, family.high, n)
+    y = sum((tone.amplitude(t) * np.cos(2.0 * np.pi * tone.phase(t)) for tone in family.tones), np.zeros(n))
+    y = y + noise * rng.normal(size=n)
+    frequency = np.column_stack([tone.frequency(t) for tone in family.tones])
+    seen = np.all([(t < low) | (t > high) for low, high in ((-np.inf, -np.inf), *family.gaps)], axis=0)
+    return Signal(t[seen, None], y[seen], frequency[seen])
 
 
 class Split(NamedTuple):

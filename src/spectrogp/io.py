@@ -42,8 +42,8 @@ _REGISTRY = {
         "data": "Data",
         "inference": "Fit Posterior",
         "kernels": """Characteristic Chirplet ConvolutionalSpectral FullConvolutionalSpectral GeneralizedSpectral
-            GeneralizedSpectralMixture HarmonizableMixture NonstationaryQuadratic Phase Product Scaled SpectralMixture
-            SquaredExponential Sum Warped""",
+            GeneralizedSpectralMixture HarmonizableMixture IntegratedPhase NonstationaryQuadratic Phase PlanePhase
+            Product Scaled SpectralMixture SquaredExponential Sum Warped""",
         "layers": "Layer Layered Slot",
         "likelihoods": "Bernoulli Gaussian Moments StudentT",
         "models": """CollapsedGP DoublyStochasticGP ExactGP FullScaleGP LinearRegression NeighbourGP Neighbourhoods

@@ -32,6 +32,7 @@ from .kernels import (
 )
 from .kernels.base import Local
 from .linalg import cholesky
+from .numerics import entry_point
 from .parameters import LogNormal, Normal, Positive, Real, constrain, latent
 from .processes import (
     WARPS,
@@ -112,6 +113,7 @@ class Layer(AbstractRandom):
             between = inverse, eqx.tree_at(lambda w: w.weights, waves, self.amplitude * waves.weights)
         return RealisedLayer(kernel, z, weights, self.mean, self.trend, between, self.shape, self.warp)
 
+    @entry_point
     def __call__(self, X: Array) -> Array:
         """Values at inputs: of the functions as they stand (their conditional mean)."""
         return constrain(self).plain(None)(X)
@@ -129,7 +131,9 @@ class RealisedLayer(eqx.Module):
     shape: tuple[int, ...] = eqx.field(static=True)
     warp: Warp = eqx.field(static=True)
 
+    @entry_point
     def __call__(self, X: Array) -> Array:
+        X = jnp.asarray(X)
         p = self.kernel.local(X)
         # Not the kernel's fast path, which has no forward derivative: spectrograms and chirplets above need one.
         K = AbstractKernel.cross(self.kernel, p, self.z)

@@ -22,7 +22,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from .functions import inputs
 from .linalg import cholesky
+from .numerics import entry_point
 from .parameters import LogNormal, Normal, Positive, Real, constrain, latent
 
 Tree = TypeVar("Tree")
@@ -94,6 +96,28 @@ class FunctionGroup(AbstractRandom):
         self.shape = tuple(shape)
         self.warp = warp
 
+    @entry_point
+    def following(self, X: Any, values: Any, deviation: Any) -> Self:
+        """The same group with whitened values such that the functions follow ``values [n, *shape]`` at ``X [n, d]``.
+
+        ``deviation`` (broadcast to ``[n, *shape]``) says how closely, before the warp: the posterior mode of v when the
+        values are seen with normal errors of that size.
+        """
+        X, shape = inputs(X), self.whitened.raw.shape
+        group = constrain(self)
+        nothing = jnp.zeros((X.shape[0], shape[1]))
+        seen = jnp.asarray(_UNWARPS[self.warp](np.asarray(values, np.float64))) - with_mean(
+            nothing, group.mean, group.trend, X
+        )
+        near = jnp.broadcast_to(jnp.asarray(deviation, float), seen.shape).reshape(-1, shape[1]) ** -2
+        A = group.amplitude * group.inverse() @ _squared_exponential(group.inducing, X, group.lengthscale)
+
+        def mode(near: Array, seen: Array) -> Array:
+            return jnp.linalg.solve((A * near) @ A.T + jnp.eye(shape[0]), A @ (near * seen))
+
+        whitened = jax.vmap(mode, in_axes=1, out_axes=1)(near, seen.reshape(-1, shape[1]))
+        return eqx.tree_at(lambda group: group.whitened.raw, self, whitened)
+
     # Of a constrained group, as ``realise`` meets it inside a model:
 
     def realise(self, inverse: Array | None = None) -> Realised:
@@ -140,6 +164,7 @@ class FunctionGroup(AbstractRandom):
     def _realised(self, weights: Array, waves: RandomWaves | None = None) -> Realised:
         return Realised(self.inducing, weights, self.mean, self.trend, self.lengthscale, waves, self.shape, self.warp)
 
+    @entry_point
     def __call__(self, X: Array) -> Array:
         """Values at inputs: of the functions as they stand (their conditional mean)."""
         return constrain(self).realise()(X)
@@ -177,7 +202,9 @@ class Realised(eqx.Module):
     shape: tuple[int, ...] = eqx.field(static=True)
     warp: Warp = eqx.field(static=True)
 
+    @entry_point
     def __call__(self, X: Array) -> Array:
+        X = jnp.asarray(X)
         h = _squared_exponential(X, jnp.asarray(self.inducing, X.dtype), self.lengthscale) @ self.weights
         if self.waves is not None:
             h = h + self.waves(X)

@@ -9,7 +9,7 @@ from .nonstationary import (
     GeneralizedSpectralMixture,
     NonstationaryQuadratic,
 )
-from .phase import Phase
+from .phase import IntegratedPhase, Phase, PlanePhase
 from .stationary import SpectralMixture, SquaredExponential
 
 __all__ = [
@@ -21,8 +21,10 @@ __all__ = [
     "GeneralizedSpectral",
     "GeneralizedSpectralMixture",
     "HarmonizableMixture",
+    "IntegratedPhase",
     "NonstationaryQuadratic",
     "Phase",
+    "PlanePhase",
     "Product",
     "Scaled",
     "SpectralMixture",

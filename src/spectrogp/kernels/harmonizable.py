@@ -13,6 +13,7 @@ from jax import Array
 
 from .. import functions as fn
 from ..numerics import traced
+from ..parameters import AbstractParameter
 from .base import AbstractKernel, Characteristic
 
 
@@ -98,27 +99,23 @@ class HarmonizableMixture(AbstractKernel):
     scale: Any = eqx.field(default=1.0, converter=fn.as_constant("scale"))
 
     def __check_init__(self) -> None:
-        if np.ndim(self.centre) != 2:
-            raise ValueError(f"centre must have shape [p, d], got {list(np.shape(self.centre))}")
-        P, d = self.centre.shape
-        if np.ndim(self.frequency) != 3 or (self.frequency.shape[0], self.frequency.shape[2]) != (P, d):
+        centre, frequency, weight, scale = map(_shape, (self.centre, self.frequency, self.weight, self.scale))
+        if len(centre) != 2:
+            raise ValueError(f"centre must have shape [p, d], got {list(centre)}")
+        P, d = centre
+        if len(frequency) != 3 or (frequency[0], frequency[2]) != (P, d):
             raise ValueError(
-                f"frequency must have shape [p, q, d] with p = {P}, d = {d} as centre has, "
-                f"got {list(np.shape(self.frequency))}"
+                f"frequency must have shape [p, q, d] with p = {P}, d = {d} as centre has, got {list(frequency)}"
             )
-        Q = self.frequency.shape[1]
-        if self.weight is not None and (np.ndim(self.weight) != 3 or self.weight.shape[:2] != (P, Q)):
-            raise ValueError(
-                f"weight must have shape [p, q, r] with p = {P}, q = {Q}, got {list(np.shape(self.weight))}"
-            )
-        if np.shape(self.scale) not in ((), (1,), (d,), (P, 1), (P, d)):
-            raise ValueError(
-                f"scale must be a number, [d] or [p, d] with p = {P}, d = {d}, got {list(np.shape(self.scale))}"
-            )
+        Q = frequency[1]
+        if self.weight is not None and (len(weight) != 3 or weight[:2] != (P, Q)):
+            raise ValueError(f"weight must have shape [p, q, r] with p = {P}, q = {Q}, got {list(weight)}")
+        if scale not in ((), (1,), (d,), (P, 1), (P, d)):
+            raise ValueError(f"scale must be a number, [d] or [p, d] with p = {P}, d = {d}, got {list(scale)}")
         for name in ("lengthscale", "window"):
-            if np.shape(getattr(self, name)) not in ((), (1,), (d,), (d, d)):
+            if _shape(getattr(self, name)) not in ((), (1,), (d,), (d, d)):
                 raise ValueError(
-                    f"{name} must be a number, [d] or [d, d] with d = {d}, got {list(np.shape(getattr(self, name)))}"
+                    f"{name} must be a number, [d] or [d, d] with d = {d}, got {list(_shape(getattr(self, name)))}"
                 )
 
     def local(self, X: Array) -> HarmonizableLocal:
@@ -153,9 +150,16 @@ class HarmonizableMixture(AbstractKernel):
         return jnp.einsum("pqr,psr->pqs", self.weight, jnp.conj(self.weight))
 
 
+def _shape(value: Any) -> tuple[int, ...]:
+    """The shape of an array, or of the value of a parameter."""
+    return np.shape(value.raw if isinstance(value, AbstractParameter) else value)
+
+
 def _as_extent(value: Any, name: str) -> Any:
     """A positive length (infinite allowed) per dimension, or a matrix whose inverse brings offsets to unit length."""
     extent = fn.as_constant(name)(value, finite=False)
+    if isinstance(extent, AbstractParameter):
+        return extent
     if np.ndim(extent) < 2:
         return fn.positive(extent, name)
     if not traced(extent) and extent.shape[0] == extent.shape[1] and not np.linalg.cond(extent) < 1e12:
@@ -164,7 +168,7 @@ def _as_extent(value: Any, name: str) -> Any:
 
 
 def _as_weight(value: Any) -> Any:
-    if value is None or isinstance(value, jax.Array):
+    if value is None or isinstance(value, jax.Array | AbstractParameter):
         return value
     array = np.asarray(value)
     if not np.issubdtype(array.dtype, np.number) or not np.all(np.isfinite(array)):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from .. import functions as fn
@@ -49,3 +51,54 @@ class Phase(AbstractMixture):
     def cross(self, p: PhaseLocal, q: PhaseLocal) -> Array:
         left, right = (pairwise.Window(s.x, s.lengthscale, s.amplitude, angle=s.phase) for s in (p, q))
         return pairwise.windowed_cross(left, right)
+
+
+class IntegratedPhase(eqx.Module):
+    """φ(x) = ∫ω over one input dimension, as the phase of a kernel: values ``[n, a]``.
+
+    ``frequency`` is a callable with values ``[n, a, 1]``, angular. Gauss–Legendre sums over the cells between ``nodes``
+    (increasing, ``[m]``) give φ at the nodes, and one more sum from the nearest node below gives φ(x). The sums are
+    exact to rounding where cells are short beside the scale on which ω changes.
+    """
+
+    frequency: fn.Function
+    nodes: Array | np.ndarray
+
+    def __check_init__(self) -> None:
+        if not callable(self.frequency):
+            raise TypeError(f"frequency must be a callable of inputs [n, 1], got {type(self.frequency).__name__}")
+        if np.ndim(self.nodes) != 1 or len(self.nodes) < 2:
+            raise ValueError(f"nodes must have shape [m] with m of at least 2, got {list(np.shape(self.nodes))}")
+
+    def __call__(self, X: Array) -> Array:
+        if X.shape[1] != 1:
+            raise ValueError(f"a phase by integration needs one input dimension, got {X.shape[1]}")
+        nodes = jnp.asarray(self.nodes, X.dtype)
+        cells = self._integral(nodes[:-1], nodes[1:])
+        at_nodes = jnp.concatenate([jnp.zeros_like(cells[:1]), jnp.cumsum(cells, axis=0)])
+        below = jnp.clip(jnp.searchsorted(nodes, X[:, 0], side="right") - 1, 0, len(self.nodes) - 1)
+        return at_nodes[below] + self._integral(nodes[below], X[:, 0])
+
+    def _integral(self, low: Array, high: Array) -> Array:
+        """∫ω from low ``[n]`` to high ``[n]``: ``[n, a]``."""
+        points, weights = (jnp.asarray(part, low.dtype) for part in _GAUSS)
+        half = 0.5 * (high - low)
+        x = low[:, None] + half[:, None] * (1.0 + points)
+        omega = self.frequency(x.reshape(-1, 1)).reshape(*x.shape, -1)
+        return half[:, None] * jnp.einsum("q,nqa->na", weights, omega)
+
+
+class PlanePhase(eqx.Module):
+    """φ(x) = ⟨ω, x⟩ + h(x): a plane wave and a function that bends it, in any number of dimensions; values ``[n, a]``.
+
+    ``frequency`` is ``[a, d]``, angular; ``bend`` is a callable with values ``[n, a]``.
+    """
+
+    frequency: Any
+    bend: fn.Function
+
+    def __call__(self, X: Array) -> Array:
+        return X @ jnp.asarray(self.frequency, X.dtype).T + self.bend(X)
+
+
+_GAUSS = np.polynomial.legendre.leggauss(5)

@@ -53,6 +53,7 @@ class AbstractModel(AbstractObjective):
 
     # What follows from it:
 
+    @entry_point
     def enter(self) -> Self:
         """This model with constrained parameters and plain functions (an entered model stays as it is)."""
         return realise(constrain(self))

@@ -1,0 +1,263 @@
+"""Starts from the data: ridges and plane waves where they are known, and kernels that begin there."""
+
+from __future__ import annotations
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import spectrogp as sg
+from spectrogp import datasets, ridges
+from spectrogp.initialise import best_start, find_start, inducing_inputs, kernel_from
+from spectrogp.parameters import constrain
+from spectrogp.processes import realise
+from zoo import double
+
+KINDS = ["se", "nsq", "sm", "gsm", "hmk", "convolutional", "chirplet", "phase"]
+
+
+@pytest.fixture(scope="module")
+def chirp():
+    return datasets.signal("linear chirp", 0, 0.1, n=200)
+
+
+@pytest.fixture(scope="module")
+def start(chirp):
+    return find_start(chirp.X, chirp.y, highest_frequency=12.0)
+
+
+@pytest.fixture(scope="module")
+def plane():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, (400, 2))
+    y = np.cos(2 * np.pi * (1.5 * X[:, 0] - 2.5 * X[:, 1])) + 0.2 * rng.normal(size=400)
+    return X, y
+
+
+def error_of(start, signal):
+    """Relative error at the data of the nearest component that was found: median over all data and true tones."""
+    t = signal.X[:, 0]
+    found = np.column_stack([np.interp(t, start.centres[:, 0], column) for column in start.frequency[..., 0].T])
+    error = np.abs(found[:, :, None] - signal.frequency[:, None]) / signal.frequency[:, None]
+    return np.median(np.min(error, axis=1))
+
+
+def spectrum_of(kernel, X):
+    with double():
+        return sg.local_spectrum(realise(constrain(kernel)), X)
+
+
+# Ridges
+
+
+def test_power_is_that_of_least_squares():
+    rng = np.random.default_rng(0)
+    t, y, window = rng.uniform(0.0, 3.0, 30), rng.normal(size=30), rng.uniform(0.1, 1.0, (1, 30))
+    frequency = np.array([0.4, 1.7])
+    wave = np.exp(2j * np.pi * np.outer(t, frequency))
+    power = ridges.power(y, window, window @ wave, (window * y) @ wave, window @ wave**2)[0]
+    root = np.sqrt(window[0])
+    for k, f in enumerate(frequency):
+        design = np.column_stack([np.ones(30), np.cos(2 * np.pi * f * t), np.sin(2 * np.pi * f * t)])
+        rest = [
+            root * (y - basis @ np.linalg.lstsq(root[:, None] * basis, root * y, rcond=None)[0])
+            for basis in (design[:, :1], design)
+        ]
+        np.testing.assert_allclose(power[k], 1.0 - rest[1] @ rest[1] / (rest[0] @ rest[0]), rtol=1e-10)
+
+
+def test_frequency_grid_is_from_span_and_average_spacing():
+    t = np.append(np.linspace(0.0, 10.0, 101), 5.0 + 1e-9)  # one tiny gap must not raise the Nyquist frequency
+    grid = ridges.frequency_grid(t)
+    np.testing.assert_allclose([grid[0], grid[-1]], [0.1, 0.9 * 0.5 * 10.1], rtol=0.05)
+
+
+def test_path_is_the_best_of_all():
+    rng = np.random.default_rng(0)
+    worth, place = rng.uniform(size=(4, 5)), np.sort(rng.normal(size=5))
+
+    def value(path):
+        path = list(path)
+        return worth[np.arange(4), path].sum() - 0.5 * np.sum((np.diff(place[path]) / 0.7) ** 2)
+
+    best = max(itertools.product(range(5), repeat=4), key=value)
+    np.testing.assert_array_equal(ridges.best_path(worth, place, 0.7), best)
+
+
+@pytest.mark.parametrize(
+    ("name", "noise", "bound"), [("late chirp", 0.1, 0.05), ("gaps", 0.3, 0.12), ("step", 0.5, 0.03)]
+)
+def test_ridges_of_known_signals(name, noise, bound):
+    # About twice the largest error that four seeds showed.
+    signal = datasets.signal(name, 3, noise, n=300)
+    found = find_start(signal.X, signal.y, highest_frequency=15.0)
+    assert found.frequency.shape[1] == 1
+    assert error_of(found, signal) < bound
+    assert abs(found.noise / noise - 1.0) < 0.3
+
+
+def test_two_tones_are_two_components():
+    signal = datasets.signal("crossing", 0, 0.2, n=300)
+    found = find_start(signal.X, signal.y, highest_frequency=15.0)
+    assert found.found.tolist() == [True, True]
+    assert error_of(found, signal) < 0.05
+
+
+def test_units_and_offsets_change_nothing(chirp, start):
+    shifted = find_start(chirp.X * 1e3 + 1e9, 7.0 * chirp.y + 50.0, highest_frequency=12e-3)
+    np.testing.assert_allclose(1e3 * shifted.frequency, start.frequency, rtol=1e-4)
+    np.testing.assert_allclose(shifted.noise, 7.0 * start.noise, rtol=1e-3)
+
+
+def test_noise_has_no_components():
+    rng = np.random.default_rng(1)
+    t = np.sort(rng.uniform(0.0, 1.0, 150))[:, None]
+    found = find_start(t, rng.normal(size=150))
+    assert not found.found.any()
+    assert "nothing significant" in str(found)
+    assert np.all(found.frequency > 0)
+
+
+def test_report(start):
+    text = str(start)
+    assert text.startswith("1 components in 200 rows, noise 0.1")
+    assert "looked from 0.33" in text
+    low, high = np.min(start.frequency), np.max(start.frequency)
+    assert f"component 1: {low:.3g} to {high:.3g} cycles per unit" in text
+
+
+@pytest.mark.parametrize("columns", [1, 3])
+@pytest.mark.parametrize("rows", [1, 5, 40])
+def test_data_with_nothing_in_them(columns, rows):
+    found = find_start(np.ones((rows, columns)), np.full(rows, 3.0))
+    assert np.all(np.isfinite(found.frequency))
+    assert np.all(found.frequency > 0)
+    assert found.noise > 0
+
+
+def test_bad_arguments_are_named(start):
+    with pytest.raises(ValueError, match="components must be at least 1, got 0"):
+        find_start(np.zeros((3, 1)), np.zeros(3), components=0)
+    with pytest.raises(ValueError, match="y must be finite"):
+        find_start(np.zeros((2, 1)), [0.0, np.nan])
+    with pytest.raises(ValueError, match="kind must be one of se, nsq"):
+        kernel_from(start, "cosine")
+    with pytest.raises(ValueError, match="at least one model"):
+        best_start([], None, key=jax.random.key(0))
+
+
+# Several dimensions
+
+
+def test_plane_wave_among_scattered_points(plane):
+    found = find_start(*plane)
+    largest = np.argmax(found.amplitude[0])
+    wave = found.frequency[0, largest]
+    # The resolution is 1/span = 0.5; the top of a clear peak is found to a small part of it.
+    np.testing.assert_allclose(wave * np.sign(wave[0]), [1.5, -2.5], atol=0.05)
+    np.testing.assert_allclose(found.amplitude[0, largest], np.sqrt(0.5), rtol=0.1)
+
+
+def test_cycle_along_one_input_beyond_the_box():
+    # 600 points in three dimensions are 8 to an axis, but 20 cycles along one input show all the same.
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0.0, 1.0, (600, 3))
+    y = X[:, 0] + np.sin(3.0 * X[:, 2]) + 0.5 * np.cos(2 * np.pi * 20.0 * X[:, 1]) + 0.2 * rng.normal(size=600)
+    found = find_start(X, y)
+    fastest = found.frequency[0, np.argmax(np.abs(found.frequency[0, :, 1]))]
+    np.testing.assert_allclose(fastest, [0.0, 20.0, 0.0], atol=0.1)
+
+
+def test_inducing_inputs():
+    np.testing.assert_allclose(inducing_inputs(np.array([[3.0], [1.0]]), 3, None), [[1.0], [2.0], [3.0]])
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(50, 2))
+    assert inducing_inputs(X, 8, rng).shape == (8, 2)
+    assert len(inducing_inputs(X[:5], 8, rng)) == 5
+
+
+# Kernels
+
+
+@pytest.fixture(scope="module")
+def plane_start(plane):
+    return find_start(*plane, components=2)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_kernels_start_with_sound_matrices(kind, start, plane_start):
+    for begin, X in ((start, np.linspace(-1.5, 1.5, 7)[:, None]), (plane_start, plane_start.centres[:7])):
+        with double():
+            K = np.asarray(realise(constrain(kernel_from(begin, kind, inducing=8)))(X))
+        assert np.linalg.eigvalsh(K)[0] > -1e-9
+        # As large as what was found: the variance of the outputs, less their noise.
+        assert 0.3 < np.mean(np.diagonal(K)) / (begin.spread**2 - begin.noise**2) < 3.0
+
+
+@pytest.mark.parametrize("kind", ["gsm", "phase"])
+def test_functions_start_at_the_ridge(kind, start):
+    X = np.linspace(-1.4, 1.4, 20)[:, None]
+    local = spectrum_of(kernel_from(start, kind, inducing=12), X)
+    # The ridge is right to 1–2 % except at the slow end, where less than a cycle is seen.
+    error = np.abs(local.frequency[:, 0, 0] / (4.0 + 2.0 * X[:, 0]) - 1.0)
+    assert np.median(error) < (0.1 if kind == "gsm" else 0.05)
+
+
+def test_stationary_start_is_in_cycles_per_unit():
+    rng = np.random.default_rng(0)
+    t = np.sort(rng.uniform(0.0, 50.0, 300))[:, None]
+    y = 3.0 * np.sin(2 * np.pi * 0.7 * t[:, 0]) + np.cos(2 * np.pi * 2.0 * t[:, 0]) + 0.3 * rng.normal(size=300)
+    kernel = constrain(kernel_from(find_start(t, y, most=2), "sm"))
+    np.testing.assert_allclose(np.ravel(kernel.frequency) / (2 * np.pi), [0.7, 2.0], rtol=2e-3)
+    np.testing.assert_allclose(kernel.amplitude, [3.0 / np.sqrt(2.0), np.sqrt(0.5)], rtol=0.1)
+
+
+def test_following_continues_a_kernel(start):
+    fitted = sg.kernels.Chirplet(0.5, lambda X: 2 * jnp.pi * (4.0 + 2.0 * X)[:, None], 0.8)
+    phase = kernel_from(start.following(fitted), "phase", inducing=15)
+    X = np.linspace(-1.0, 1.0, 9)[:, None]
+    local = spectrum_of(phase, X)
+    # Smoothed towards the latent function's prior: to 4 % inside, 12 % at the ends of the data.
+    np.testing.assert_allclose(local.frequency[:, 0, 0], 4.0 + 2.0 * X[:, 0], rtol=0.06)
+    np.testing.assert_allclose(local.weight[:, 0], 0.64, rtol=0.05)
+
+
+def test_best_start_keeps_the_better(start, chirp):
+    data = sg.Data.checked(chirp.X[::2], chirp.y[::2])
+    kernel = kernel_from(start, "phase", inducing=8)
+    models = [sg.models.ExactGP(kernel, sg.Positive(noise)) for noise in (5.0, 0.15)]
+    fit = best_start(models, data, steps=3, key=jax.random.key(0))
+    assert constrain(fit.model).likelihood.noise < 1.0
+
+
+# Phases and groups
+
+
+def test_integrated_phase():
+    phase = sg.kernels.IntegratedPhase(
+        lambda X: jnp.stack([jnp.exp(X), 2.0 + jnp.cos(X)], axis=1), np.linspace(0, 2, 9)
+    )
+    with double():
+        x = jnp.linspace(-0.2, 2.3, 21)
+        values = phase(x[:, None])
+        exact = np.column_stack([np.exp(x) - 1.0, 2.0 * x + np.sin(x)])
+        # Five-point sums over cells of 0.25 are exact to about 1e-14; outside the nodes the cells are as short here.
+        np.testing.assert_allclose(values, exact, atol=1e-11)
+        slope = jax.vmap(jax.jacfwd(lambda x: phase(x[None, None])[0]))(x)
+        np.testing.assert_allclose(slope, np.column_stack([np.exp(x), 2.0 + np.cos(x)]), atol=1e-9)
+    with pytest.raises(ValueError, match="nodes must have shape"):
+        sg.kernels.IntegratedPhase(lambda X: X, np.zeros(1))
+
+
+def test_group_follows_values():
+    Z, X = np.linspace(0.0, 3.0, 8)[:, None], np.linspace(0.0, 3.0, 30)[:, None]
+    values = np.exp(0.3 * np.sin(X))
+    group = sg.FunctionGroup(Z, 1.0, shape=(1,)).following(X, values, 1e-3)
+    with double():
+        np.testing.assert_allclose(group(jnp.asarray(X)), values, rtol=3e-3)
+        # With errors far larger than the prior's, the prior mode remains.
+        loose = sg.FunctionGroup(Z, 1.0, shape=(1,)).following(X, values, 1e4)
+        np.testing.assert_allclose(loose(jnp.asarray(X)), 1.0, rtol=1e-6)
