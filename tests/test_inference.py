@@ -177,7 +177,7 @@ class NoisyQuadratic(AbstractObjective):
 
     theta: Real
 
-    def log_joint(self, data, key=None):
+    def log_joint(self, data, key=None):  # noqa: ARG002
         noise = jax.random.normal(key, self.theta.raw.shape)
         return -0.5 * jnp.sum((self.theta.raw - 1.0 - noise) ** 2)
 
