@@ -241,7 +241,7 @@ def main() -> None:
         if options.validate:
             split = held_out(split, options.seed)
         for row in run(split, options):
-            rows.append({"data": load.__name__} | row)
+            rows.append({"data": load.__name__} | row | {"steps": options.steps})
             console.print(
                 " | ".join(f"{k}: {v:.4g}" if isinstance(v, float) else f"{k}: {v}" for k, v in rows[-1].items())
             )
