@@ -1,4 +1,7 @@
-"""``python -m benchmarks --out DIR``: tables on the terminal, and the same as JSON and Markdown."""
+"""``python -m benchmarks --out DIR``: tables on the terminal, and the same as JSON and Markdown.
+
+Both files are written anew after every section, so a run that is stopped keeps what it has measured.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import os
 import platform
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,7 +23,8 @@ from rich.table import Table
 from . import exact, kernels, neighbours, pairwise, steps
 
 _SMALL = {"batch": 1000, "inducing": 50, "dimensions": 5, "components": 2, "neighbours": 10}
-_FEW: dict[str, Any] = {"neighbours": (10,), "batches": (256,), "size": 2000}
+_FEW: dict[str, Any] = {"cases": (("CSK", 10),), "batches": (256,), "size": 2000}
+_ACCURACY = (("air", "taxi"), ("svgp", "gpytorch"))  # pairs that take about as long, side by side
 _PACKAGES = ("jax", "numpy", "scipy", "scikit-learn", "torch", "gpytorch", "gpjax", "gpboost", "tinygp")
 
 
@@ -32,7 +37,7 @@ def main() -> None:
 
     quick = options.quick
     sizes = _SMALL if quick else steps.SIZES
-    factors = {"batch": (1, 2)} if quick else steps.GROWTH
+    factors = ({"batch": (1, 2)},) * 2 if quick else (steps.SPARSE_GROWTH, steps.NEIGHBOUR_GROWTH)
     threads = (1,) if quick else (1, 2)
 
     def each(run: Callable[[int], list[dict[str, Any]]]) -> list[dict[str, Any]]:
@@ -45,43 +50,51 @@ def main() -> None:
         "One step with neighbours": lambda: each(lambda count: steps.neighbours(count, sizes)),
         "One step of an exact model": lambda: each(exact.run),
         "The step with neighbours against NumPy": lambda: neighbours.run(**(_FEW if quick else {})),
-        "Growth of the sparse CSK step": lambda: steps.growth(1, sizes, factors),
+        "Growth of the CSK steps": lambda: steps.growth(sizes, *factors),
     }
     if "SPECTROGP_DATA" in os.environ:
-        sections["Accuracy on real data"] = lambda: _accuracy(options.out, quick)
+        sections["Time to accuracy on real data, one thread"] = lambda: _accuracy(options.out, quick)
     console = Console(width=160)
     options.out.mkdir(parents=True, exist_ok=True)
-    results = {}
+    results: dict[str, list[dict[str, Any]]] = {}
+    seconds: dict[str, float] = {}
     for title, run in sections.items():
         if options.only and not any(word.lower() in title.lower() for word in options.only):
             continue
         console.print(f"{title} …", highlight=False)
+        start = time.perf_counter()
         results[title] = run()
+        seconds[title] = time.perf_counter() - start
         console.print(_table(title, results[title]))
-    path = options.out / "bench.json"
-    path.write_text(json.dumps({"machine": _machine(), "results": results}, indent=2) + "\n", encoding="utf-8")
-    text = options.out / "bench.md"
-    text.write_text(_markdown(results), encoding="utf-8")
-    console.print(f"wrote {path} and {text}", highlight=False)
+        _write(options.out, results, seconds)
+        console.print(f"{seconds[title]:.0f} s, {sum(seconds.values()):.0f} s in all", highlight=False)
+    console.print(f"wrote {options.out / 'bench.json'} and {options.out / 'bench.md'}", highlight=False)
+
+
+def _write(out: Path, results: dict[str, list[dict[str, Any]]], seconds: dict[str, float]) -> None:
+    record = {"machine": _machine(), "seconds": seconds, "results": results}
+    (out / "bench.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    (out / "bench.md").write_text(_markdown(results), encoding="utf-8")
 
 
 def _accuracy(out: Path, quick: bool) -> list[dict[str, Any]]:
-    """Time to accuracy: every model of ``benchmarks.accuracy`` in a process of its own."""
+    """Every model of ``benchmarks.accuracy`` in a process of its own; two at a time where there are cores for them."""
+    cores = os.cpu_count() or 1
     rows: list[dict[str, Any]] = []
-    for name in ("air", "taxi", "svgp", "gpytorch"):
-        path = out / f"accuracy-{name}.json"
-        command = [
-            sys.executable,
-            "-m",
-            "benchmarks.accuracy",
-            name,
-            "--out",
-            str(path),
-            *(["--quick"] if quick else []),
-        ]
-        subprocess.run(command, check=True)  # noqa: S603
-        rows += json.loads(path.read_text(encoding="utf-8"))["results"]
+    for names in _ACCURACY if cores > 1 else [(name,) for pair in _ACCURACY for name in pair]:
+        running = [_accuracy_of(name, core, out, quick) for core, name in enumerate(names)]
+        for process, path in running:
+            if process.wait():
+                raise RuntimeError(f"{process.args} failed")
+            rows += json.loads(path.read_text(encoding="utf-8"))["results"]
     return rows
+
+
+def _accuracy_of(name: str, core: int, out: Path, quick: bool) -> tuple[subprocess.Popen[bytes], Path]:
+    path = out / f"accuracy-{name}.json"
+    command = [sys.executable, "-m", "benchmarks.accuracy", name, "--out", str(path), *(["--quick"] if quick else [])]
+    environment = os.environ | steps.environment(1)
+    return subprocess.Popen(["taskset", "-c", str(core), *command], env=environment), path  # noqa: S603, S607
 
 
 def _machine() -> dict[str, Any]:

@@ -34,26 +34,24 @@ COMPONENTS = 3
 
 def run(
     *,
-    kernels: tuple[str, ...] = ("CSK", "SE"),
-    neighbours: tuple[int, ...] = (20, 30),
-    batches: tuple[int, ...] = (256, 1024, 4096),
+    cases: tuple[tuple[str, int], ...] = (("CSK", 20), ("CSK", 30), ("SE", 20)),
+    batches: tuple[int, ...] = (1024, 4096),
     size: int = 20_000,
     dimensions: int = 3,
     inducing: int = 60,
 ) -> list[dict[str, Any]]:
-    """One row per kernel, number of neighbours and batch."""
+    """One row per case, that is a kernel and a number of neighbours, and batch."""
     jax.config.update("jax_enable_x64", True)
     rng = np.random.default_rng(0)
     X = rng.uniform(-2.0, 2.0, (size, dimensions))
     data = Data.checked(X, np.sin(X.sum(axis=1)) + 0.1 * rng.normal(size=size))
     rows = []
-    for name in kernels:
+    for name, m in cases:
         model = NeighbourGP(_kernel(name, X[:inducing], rng), Positive(0.1))
-        for m in neighbours:
-            near = Neighbourhoods.of(data, X, random_order(size, 0), m)
-            for batch in batches:
-                some = Neighbourhoods(jax.tree.map(jnp.asarray, data), jnp.asarray(near.members[-batch:]))
-                rows.append({"kernel": name, "m": m, "batch": batch} | _row(model, some))
+        near = Neighbourhoods.of(data, X, random_order(size, 0), m)
+        for batch in batches:
+            some = Neighbourhoods(jax.tree.map(jnp.asarray, data), jnp.asarray(near.members[-batch:]))
+            rows.append({"kernel": name, "m": m, "batch": batch} | _row(model, some))
     return rows
 
 
@@ -259,8 +257,8 @@ def main() -> None:
     parser.add_argument("--dimensions", type=int, nargs="+", default=[1, 3], help="inputs of the million points")
     options = parser.parse_args()
     if options.what == "steps":
-        sizes = (tuple(options.neighbours), tuple(options.batches))
-        _show("One step", run(neighbours=sizes[0], batches=sizes[1], size=options.size or 20_000))
+        cases = tuple((kernel, m) for kernel in ("CSK", "SE") for m in options.neighbours)
+        _show("One step", run(cases=cases, batches=tuple(options.batches), size=options.size or 20_000))
         return
     for dimensions in options.dimensions:
         size = options.size or 1_000_000

@@ -1,7 +1,8 @@
 """One optimisation step, value and gradient, of models and of their peers in other libraries; and how it grows.
 
 Every contender runs in a process of its own, so that its peak memory is its own, with the same number of threads. Sizes
-are those of the paper's taxi experiment: batch 10,000, 100 inducing points, 5 dimensions, 4 components.
+are those of the paper's taxi experiment: batch 10,000, 100 inducing points, 5 dimensions, 4 components. With neighbours
+there are fewer rows, and 20 neighbours: peers that take all rows in every step need minutes for 10,000.
 """
 
 from __future__ import annotations
@@ -21,37 +22,48 @@ import numpy as np
 from . import peers
 from .peers import Sizes, Step, regression
 
-SIZES = {"batch": 10_000, "inducing": 100, "dimensions": 5, "components": 4, "neighbours": 30}
+SIZES = {"batch": 10_000, "inducing": 100, "dimensions": 5, "components": 4, "neighbours": 20}
+ROWS = 2000  # of a step with neighbours
 EXACT = {"batch": 400, "inducing": 30, "dimensions": 1, "components": 1}
-# Doublings and halvings of the sizes above.
-GROWTH = {"batch": (0.5, 1, 2, 4), "inducing": (0.5, 1, 2), "dimensions": (1, 2), "components": (0.5, 1, 2)}
+# Multiples of the sizes above, for the growth of a step.
+SPARSE_GROWTH = {"batch": (0.25, 1, 4), "inducing": (0.5, 1, 2), "dimensions": (1, 2), "components": (0.5, 1, 2)}
+NEIGHBOUR_GROWTH = {"neighbours": (0.5, 1, 2), "batch": (1, 4)}
 
 
 def sparse(threads: int, sizes: Sizes) -> list[dict[str, Any]]:
     """SVGP; the ratio is to GPyTorch's stationary spectral mixture."""
-    names = ("spectrogp SVGP CSK", "spectrogp SVGP SM", "spectrogp SVGP SE")
-    others = ("GPyTorch SVGP SM", "GPyTorch SVGP RBF", "GPJax SVGP RBF")
-    return with_ratios([isolated(name, sizes, threads) for name in names + others], "GPyTorch SVGP SM")
+    names = ("spectrogp SVGP CSK", "spectrogp SVGP SM", "GPyTorch SVGP SM")
+    if threads == 1:
+        names = (*names, "spectrogp SVGP SE", "GPyTorch SVGP RBF", "GPJax SVGP RBF")
+    return with_ratios([isolated(name, sizes, threads) for name in names], "GPyTorch SVGP SM")
 
 
 def neighbours(threads: int, sizes: Sizes) -> list[dict[str, Any]]:
     """Nearest neighbours, all rows; the ratio is to GPBoost's Vecchia approximation."""
     names = ("spectrogp neighbours CSK", "spectrogp neighbours SE", "GPBoost Vecchia RBF", "GPyTorch VNNGP RBF")
-    return with_ratios([isolated(name, sizes, threads) for name in names], "GPBoost Vecchia RBF")
+    sizes = sizes | {"batch": min(ROWS, sizes["batch"])}
+    rows = with_ratios([isolated(name, sizes, threads) for name in names], "GPBoost Vecchia RBF")
+    shown = {"rows": sizes["batch"], "neighbours": sizes["neighbours"]}
+    return [{"contender": row["contender"]} | shown | row for row in rows]
 
 
-def growth(threads: int, sizes: Sizes, factors: dict[str, tuple[float, ...]]) -> list[dict[str, Any]]:
-    """The CSK step as one size at a time doubles; the exponent is that of the last doubling: 1 is linear."""
+def growth(sizes: Sizes, sparse: dict[str, Any], near: dict[str, Any]) -> list[dict[str, Any]]:
+    """The CSK steps as one size at a time grows, on one thread; time ~ size^exponent since the row before."""
+    few = sizes | {"batch": min(ROWS, sizes["batch"])}
+    return [*_growth("spectrogp SVGP CSK", sizes, sparse), *_growth("spectrogp neighbours CSK", few, near)]
+
+
+def _growth(contender: str, sizes: Sizes, factors: dict[str, tuple[float, ...]]) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for name, multiples in factors.items():
         last = None
         for multiple in multiples:
             size = round(multiple * sizes[name])
-            row = isolated("spectrogp SVGP CSK", sizes | {name: size}, threads)
+            row = isolated(contender, sizes | {name: size}, 1)
             times = {column: row[column] for column in ("step ms", "compile s", "peak MB")}
-            exponent = math.log2(row["step ms"] / last) if last else "–"
-            rows.append({"size": name, "value": size, "threads": threads} | times | {"exponent": exponent})
-            last = row["step ms"]
+            exponent = math.log(row["step ms"] / last[1], size / last[0]) if last else "–"
+            rows.append({"contender": contender, "size": name, "value": size} | times | {"exponent": exponent})
+            last = size, row["step ms"]
     return rows
 
 
@@ -60,16 +72,21 @@ def isolated(name: str, sizes: Sizes, threads: int) -> dict[str, Any]:
     return {"contender": name, "threads": threads} | _isolated(name, json.dumps(sizes), threads)
 
 
-@functools.cache
-def _isolated(name: str, sizes: str, threads: int) -> dict[str, Any]:
-    print(f"{time.strftime('%H:%M:%S')} {name}, threads {threads}, {sizes}", file=sys.stderr, flush=True)  # noqa: T201
-    environment = os.environ | {
+def environment(threads: int) -> dict[str, str]:
+    return {
         "OMP_NUM_THREADS": str(threads),
         "XLA_FLAGS": f"--xla_cpu_multi_thread_eigen={'true' if threads > 1 else 'false'}",
     }
+
+
+@functools.cache
+def _isolated(name: str, sizes: str, threads: int) -> dict[str, Any]:
+    print(f"{time.strftime('%H:%M:%S')} {name}, threads {threads}, {sizes}", file=sys.stderr, flush=True)  # noqa: T201
     pinned = ["taskset", "-c", ",".join(map(str, range(threads)))]
     command = [*pinned, sys.executable, "-m", "benchmarks.steps", name, sizes]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)  # noqa: S603
+    done = subprocess.run(  # noqa: S603
+        command, capture_output=True, text=True, check=False, env=os.environ | environment(threads)
+    )
     empty = {"step ms": "–", "compile s": "–", "peak MB": "–", "note": ""}
     if done.returncode and name.startswith("spectrogp"):
         raise RuntimeError(f"{name} failed:\n{done.stderr[-2000:]}")
@@ -161,7 +178,7 @@ def _measure(name: str, sizes: Sizes) -> dict[str, Any]:
     reference = peers.lapack_exact(sizes) if " exact " in name else None
     times: list[float] = []
     others: list[float] = []
-    while len(times) < 8 or (len(times) < 100 and sum(times[1:]) < 1.0):
+    while len(times) < 4 or (len(times) < 100 and sum(times[1:]) < 2.0):
         # GPBoost's step is the difference of two fits, which it times itself.
         times.append(step() if "GPBoost" in name else _seconds(step))
         if reference:

@@ -8,7 +8,12 @@ import pytest
 
 @pytest.fixture(autouse=True, scope="module")
 def _forget_compiled_programs():
-    """Thousands of small compiled programs add up to gigabytes: each file starts without those of the last."""
+    """Thousands of small compiled programs add up to gigabytes: each file starts without those of the last.
+
+    What other files have compiled is read from this process's own directory. Nothing else writes there: a program that
+    is read while it is being written would be broken.
+    """
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)  # the command line, where tested, sets more
     yield
     jax.clear_caches()
 
@@ -16,6 +21,8 @@ def _forget_compiled_programs():
 @pytest.fixture(autouse=True, scope="session")
 def _private_cache(tmp_path_factory):
     """Commands keep compiled programs: not in the home of who runs the tests."""
+    jax.config.update("jax_compilation_cache_dir", str(tmp_path_factory.mktemp("programs")))
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         yield

@@ -103,7 +103,7 @@ def objectives(data, everyone):
     kernel, sigma = functional(rng), FunctionGroup(np.array([[-1.0], [1.0]]), 0.3)
     Z = data.X[::3]
     few = Neighbourhoods.of(data, np.asarray(data.X), random_order(N, 1), 3)
-    variational = VariationalGP(kernel, sigma, Z).with_optimal_posterior(data)
+    variational = eqx.filter_jit(VariationalGP.with_optimal_posterior)(VariationalGP(kernel, sigma, Z), data)
     shifted = lambda likelihood: eqx.tree_at(lambda m: m.likelihood, variational, likelihood)  # noqa: E731
     sparse = SparseGP(kernel, sigma, Z)
     ones = Data.checked(data.X, (data.y > 0).astype(float))

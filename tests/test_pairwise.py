@@ -114,6 +114,12 @@ def test_equals_the_generic_path(case, D, components):
         assert_equal_paths(case, *case.sides(D=D, components=components))
 
 
+def small_tiles(monkeypatch):
+    """Tiles of 256 entries also for small matrices, whose gradients otherwise are taken whole."""
+    for name, value in {"_COLUMNS": 16, "_TILE": 256, "_AT_ONCE": 0}.items():
+        monkeypatch.setattr(pairwise, name, value)
+
+
 @pytest.mark.parametrize(
     ("name", "n", "m"),
     [
@@ -128,8 +134,7 @@ def test_equals_the_generic_path(case, D, components):
 )
 def test_gradients_go_by_tiles_of_any_size(name, n, m, monkeypatch):
     case = BY_NAME[name]
-    monkeypatch.setattr(pairwise, "_COLUMNS", 16)
-    monkeypatch.setattr(pairwise, "_TILE", 256)
+    small_tiles(monkeypatch)
     rows, columns = pairwise._tile_shape(n, m, 2)
     assert (rows, columns) != (n, m)
     assert rows * columns * 2 <= 256
@@ -204,6 +209,20 @@ def test_gram_is_symmetric_and_positive(case):
         K = np.asarray(case.kernel.gram(p))
         assert_close(K, K.T, 1e-15)
         assert np.min(np.linalg.eigvalsh(K)) > -1e-12 * np.max(K)
+
+
+@every_case
+@pytest.mark.parametrize("n", [11, 35])
+def test_gradient_of_gram_equals_that_of_the_generic_path(case, n, monkeypatch):
+    """Whole and by tiles, and for a G that is not symmetric."""
+    if n == 35:
+        small_tiles(monkeypatch)
+    with double():
+        p, G = case.parameters(n, 2, 2, 1), weights(n, n)
+        actual = jax.jit(jax.grad(lambda p: jnp.vdot(G, case.kernel.gram(p))))(p)
+        expected = jax.jit(jax.grad(lambda p: jnp.vdot(G, case.generic(p, p))))(p)
+        for one, other in zip(actual, expected, strict=True):
+            assert_close(one, other, GRADIENT)
 
 
 # --- single precision ---

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import equinox as eqx
 import jax
@@ -44,6 +44,7 @@ def maximise(
     learning_rate: float = 0.02,
     warmup: float = 0.02,
     natural_rate: float | None = None,
+    average: int | None = None,
     patience: int | None = None,
     roles: tuple[Role, ...] = OPTIMISED,
     refresh: Callable[[Model, int], Any] | None = None,
@@ -61,18 +62,25 @@ def maximise(
     With ``natural_rate`` the variational parameters move along the natural gradient, at that rate, before each step of
     the others (``VariationalGP.natural_step``). With ``patience`` the run ends early, once the mean objective of that
     many chunks in a row has not risen above the best before them.
+
+    With ``average`` the learning rate stays as it is after the warm-up, and the result is a moving average of the raw
+    parameters (and of those of q): a_t = a_{t−1} + max(1/t, 1/average) (θ_t − a_{t−1}), so about that many last steps
+    count. Minibatches make the steps wander around where they are bound for; the average is nearer to it, wherever the
+    run ends. Polyak & Juditsky (1992).
     """
+    if average is not None and average < 1:
+        raise ValueError(f"average must be 1 step or more, got {average}")
     if natural_rate is not None and not isinstance(model, VariationalGP):
         raise TypeError(f"natural gradients are for a VariationalGP, got {type(model).__name__}")
     natural: tuple[Role, ...] = () if natural_rate is None else ("variational",)
     free, rest = partition(model, *(role for role in roles if role not in natural))
     q, rest = partition(rest, *natural)
-    step = _AdamStep(rest, key, steps, batch, learning_rate, warmup, natural_rate)
+    step = _AdamStep(rest, key, steps, batch, learning_rate, warmup, natural_rate, average)
     start, q = jax.tree.map(jnp.asarray, (free, q))
     renew = None if refresh is None else lambda state, index: refresh(eqx.combine(*state[:2], rest), index)
-    (free, q, _), history, interrupted = run_in_chunks(
+    (free, q, _, mean), history, interrupted = run_in_chunks(
         step,
-        (start, q, step.optimiser.init(start)),
+        (start, q, step.optimiser.init(start), None if average is None else (start, q)),
         data,
         steps=steps,
         chunk=chunk,
@@ -81,13 +89,17 @@ def maximise(
         checkpoint=checkpoint,
         stop=None if patience is None else lambda values: _stalled(values, chunk, patience),
     )
-    return Fit(eqx.combine(free, q, rest), history, interrupted)
+    return Fit(eqx.combine(*((free, q) if mean is None else mean), rest), history, interrupted)
 
 
 def _stalled(values: np.ndarray, chunk: int, patience: int) -> bool:
     """Whether none of the last chunks' means lies above the best mean before them."""
     means = [np.mean(values[i : i + chunk]) for i in range(0, len(values), chunk)]
     return len(means) > patience and max(means[-patience:]) <= max(means[:-patience])
+
+
+# Free parameters, those that natural steps move, Adam's moments, and the average of the first two if there is one.
+_State: TypeAlias = tuple[Any, Any, Any, Any]
 
 
 class _AdamStep(eqx.Module):
@@ -100,20 +112,19 @@ class _AdamStep(eqx.Module):
     learning_rate: float = eqx.field(static=True)
     warmup: float = eqx.field(static=True)
     natural_rate: float | None = eqx.field(static=True)
+    average: int | None = eqx.field(static=True)
 
     @property
     def optimiser(self) -> optax.GradientTransformation:
-        schedule = optax.warmup_cosine_decay_schedule(
-            0.0,
-            self.learning_rate,
-            max(1, math.ceil(self.warmup * self.steps)),
-            self.steps,
-            end_value=0.01 * self.learning_rate,
-        )
+        warmup, end = max(1, math.ceil(self.warmup * self.steps)), 0.01 * self.learning_rate
+        if self.average is None:
+            schedule = optax.warmup_cosine_decay_schedule(0.0, self.learning_rate, warmup, self.steps, end_value=end)
+        else:
+            schedule = optax.linear_schedule(0.0, self.learning_rate, warmup)
         return optax.chain(optax.clip_by_global_norm(10.0), optax.adam(schedule))
 
-    def __call__(self, state: tuple[Any, Any, Any], index: Array, data: Any) -> tuple[tuple[Any, Any, Any], Array]:
-        free, q, moments = state
+    def __call__(self, state: _State, index: Array, data: Any) -> tuple[_State, Array]:
+        free, q, moments, mean = state
         key = jax.random.fold_in(self.key, index)
         part = data if self.batch is None else data.minibatch(key, self.batch)
         if self.natural_rate is not None:
@@ -125,7 +136,11 @@ class _AdamStep(eqx.Module):
 
         value, slope = jax.value_and_grad(objective)(free)
         updates, moments = self.optimiser.update(slope, moments, free)
-        return (optax.apply_updates(free, updates), q, moments), -value
+        free = optax.apply_updates(free, updates)
+        if self.average is not None:
+            share = jnp.maximum(1.0 / (index + 1), 1.0 / self.average)
+            mean = jax.tree.map(lambda old, new: (old + share * (new - old)).astype(old.dtype), mean, (free, q))
+        return (free, q, moments, mean), -value
 
 
 @entry_point

@@ -6,8 +6,9 @@ kernel with Gaussian windows is one sum over components,
     K_ij = Σ_a h_i h_j C_ij        C + iS = exp(−E/2 + iU) / N
 
 with a factor h per input and E, U, N of pairs, made from vectors per input (a *form*, below). With G the gradient in
-K, the gradient in a vector θ_i is a row sum, that in θ_j a column sum, of a matrix linear in GC and GS; nothing is
-stored between the passes. What makes it fast on a CPU, where XLA compiles elementwise operations to loops:
+K, the gradient in a vector θ_i is a row sum, that in θ_j a column sum, of a matrix linear in GC and GS. A small matrix
+keeps C and S for its gradient, a large one stores nothing between the passes. What makes it fast on a CPU, where XLA
+compiles elementwise operations to loops:
 
 - sine and cosine by polynomials (``sincos``): XLA calls a scalar function for each, ten times slower;
 - inputs along the last axis, so that loops are vectors, and one loop over all components and dimensions for K;
@@ -41,8 +42,8 @@ Polar: TypeAlias = tuple[Any, Any, Any, Any]
 # ones are as fast on one thread but too small to share among several, larger ones leave the cache, and those of 128
 # columns take a fifth longer: rows a power of two apart compete for the same cache lines.
 _COLUMNS, _TILE = 200, 2**17
-# A matrix with so many entries over all components is evaluated for all of them at once: as fast while it stays in the
-# cache, and a component's code is compiled once. Larger ones go component by component, so none is stored.
+# A matrix with so many entries over all components is evaluated for all of them at once, and its C and S are kept for
+# the gradient: they stay in the cache, and the code for them is compiled once. Larger ones go component by component.
 _AT_ONCE = 2**16
 
 
@@ -88,12 +89,21 @@ def stationary_cross(p: Window, q: Window) -> Array:
     return _cross(_STATIONARY, _side(left, p.amplitude), _side((q.x[:, None],), q.amplitude))
 
 
-@jax.jit
 def windowed_cross(p: Window, q: Window) -> Array:
     """NSQ, CSK, GSM and Phase: Σ_a σ_i σ_j ρ_ij exp(−(Q_ij + S_ij)/2) cos U_ij ``[n, m]``.
 
     With ``frequency``, S and U = ⟨ω_ij, τ⟩ are those of CSK; with ``angle``, S = 0 and U = φ_i − φ_j; else S = U = 0.
     """
+    return _windowed(p, None if _same(p, q) else q)
+
+
+def chirplet_cross(p: Any, q: Any) -> Array:
+    """The covariance matrix ``[n, m]`` of ``Chirplet``, from its own local parameters."""
+    return _chirplet(p, None if _same(p, q) else q)
+
+
+@jax.jit
+def _windowed(p: Window, q: Window | None) -> Array:
     unit = _unit(p.lengthscale)
 
     def side(w: Window) -> _Side:
@@ -102,12 +112,12 @@ def windowed_cross(p: Window, q: Window) -> Array:
         vectors = (w.x[:, None] / unit, lengthscale**2)
         return _side(vectors if w.frequency is None else (*vectors, w.frequency * unit), h, w.angle)
 
-    return _cross(_QUADRATIC if p.frequency is None else _CONVOLUTIONAL, side(p), side(q))
+    form = _QUADRATIC if p.frequency is None else _CONVOLUTIONAL
+    return _gram(form, side(p)) if q is None else _cross(form, side(p), side(q))
 
 
 @jax.jit
-def chirplet_cross(p: Any, q: Any) -> Array:
-    """The covariance matrix ``[n, m]`` of ``Chirplet``, from its own local parameters."""
+def _chirplet(p: Any, q: Any) -> Array:
     unit = _unit(p.lengthscale)
 
     def side(w: Any) -> _Side:
@@ -115,7 +125,12 @@ def chirplet_cross(p: Any, q: Any) -> Array:
         h = w.amplitude * jnp.sqrt(jnp.sqrt(_product(alpha)))
         return _side((w.x[:, None] / unit, alpha, w.frequency * unit, w.chirp * unit**2), h)
 
-    return _cross(_CHIRPLET, side(p), side(q))
+    return _gram(_CHIRPLET, side(p)) if q is None else _cross(_CHIRPLET, side(p), side(q))
+
+
+def _same(p: Any, q: Any) -> bool:
+    """Whether both are the very same arrays: the matrix is then symmetric, and half the gradient is all of it."""
+    return all(left is right for left, right in zip(jax.tree.leaves(p), jax.tree.leaves(q), strict=True))
 
 
 def sincos(u: Array) -> tuple[Array, Array]:
@@ -287,14 +302,11 @@ _CHIRPLET = _Form(_chirplet_polar, _chirplet_slopes)
 
 
 def _matrix(form: _Form, p: _Side, q: _Side) -> Array:
+    if _small(p, q):
+        return _matrix_and_pairs(form, p, q)[0]
     rows, columns = _packed((p, q))
-    components, n, m = p.factor.shape[0], p.factor.shape[-1], q.factor.shape[-1]
-    if components * n * m <= _AT_ONCE:
-        modulus, cosine, _, N = _waves(form, rows, columns, lambda U: U)
-        C = (rows.factor[..., None] * columns.factor[..., None, :]) * modulus * cosine
-        return functools.reduce(jnp.add, _stored(C) if N is None else C / N)
     K: Any = 0.0
-    for a in range(components):
+    for a in range(p.factor.shape[0]):
         left, right = (jax.tree.map(lambda leaf, a=a: leaf[..., a, :], side) for side in (rows, columns))
         modulus, cosine, _, N = _waves(form, left, right, lambda U: U)
         C = modulus * cosine if N is None else modulus * cosine / N
@@ -302,31 +314,77 @@ def _matrix(form: _Form, p: _Side, q: _Side) -> Array:
     return K
 
 
-def _backward(form: _Form, sides: tuple[_Side, _Side], G: Array) -> tuple[_Side, _Side]:
-    """Row and column sums over tiles; a last tile that would overhang moves back, with G = 0 where it overlaps."""
-    p, q = sides
+def _small(p: _Side, q: _Side) -> bool:
+    return p.factor.size * q.factor.shape[-1] <= _AT_ONCE
+
+
+def _matrix_and_pairs(form: _Form, p: _Side, q: _Side) -> tuple[Array, tuple[Array, Array] | None]:
+    """K and, of a small matrix, the C and S that its gradient needs as well."""
+    if not _small(p, q):
+        return _matrix(form, p, q), None
+    p, q = _packed((p, q))
+    C, S = _pairs(form, p, q)
+    return functools.reduce(jnp.add, (p.factor[..., None] * q.factor[..., None, :]) * C), (C, S)
+
+
+def _pairs(form: _Form, p: _Side, q: _Side, G: Any = 1.0) -> tuple[Array, Array]:
+    """G times C and S of all pairs ``[a, n, m]``."""
+    modulus, cosine, sine, N = _waves(form, p, q, _stored)
+    waves = (G * modulus * wave for wave in (cosine, sine))
+    C, S = (_stored(wave) if N is None else wave / N for wave in waves)
+    return C, S
+
+
+def _gradients(form: _Form, p: _Side, q: _Side, pairs: Any, G: Array, sides: tuple[_Side, ...]) -> tuple[_Side, ...]:
+    """Row sums for p and, with q among the ``sides``, column sums for it: from C and S if there are, else over tiles.
+
+    A last tile that would overhang moves back, with G = 0 where it overlaps.
+    """
+    if pairs is not None:
+        left, right = _packed((p, q))
+        return _tile_gradient(form, left, right, G * pairs[0], G * pairs[1])[: len(sides)]
     n, m = G.shape
     rows, columns = _tile_shape(n, m, p.factor.shape[0])
     down, along = -(-n // rows), -(-m // columns)
 
-    def tile(k: Array, gradients: tuple[_Side, _Side]) -> tuple[_Side, _Side]:
+    def tile(k: Array, gradients: tuple[_Side, ...]) -> tuple[_Side, ...]:
         i, j = rows * (k // along), columns * (k % along)
         top, start = jnp.minimum(i, n - rows), jnp.minimum(j, m - columns)
         fresh = (top + jnp.arange(rows) >= i)[:, None] & (start + jnp.arange(columns) >= j)
         part = jnp.where(fresh, lax.dynamic_slice(G, (top, start), (rows, columns)), 0.0)
-        dp, dq = _tile_gradient(form, *_stored((_cut(p, top, rows), _cut(q, start, columns), part)))
-        return _added(gradients[0], dp, top), _added(gradients[1], dq, start)
+        left, right, part = _stored((_cut(p, top, rows), _cut(q, start, columns), part))
+        found = _tile_gradient(form, left, right, *_pairs(form, left, right, part))
+        return tuple(map(_added, gradients, found, (top, start)))
 
     return lax.fori_loop(0, down * along, tile, jax.tree.map(jnp.zeros_like, sides))
 
 
 _cross = jax.custom_vjp(_matrix, nondiff_argnums=(0,))
-_cross.defvjp(lambda form, p, q: (_matrix(form, p, q), (p, q)), _backward)
+_gram = jax.custom_vjp(lambda form, p: _matrix(form, p, p), nondiff_argnums=(0,))
 
 
-def _tile_gradient(form: _Form, p: _Side, q: _Side, G: Array) -> tuple[_Side, _Side]:
-    modulus, cosine, sine, N = _waves(form, p, q, _stored)
-    C, S = (_stored(G * modulus * wave) if N is None else G * modulus * wave / N for wave in (cosine, sine))
+def _cross_forward(form: _Form, p: _Side, q: _Side) -> tuple[Array, Any]:
+    K, pairs = _matrix_and_pairs(form, p, q)
+    return K, (p, q, pairs)
+
+
+def _cross_backward(form: _Form, residuals: tuple[_Side, _Side, Any], G: Array) -> tuple[_Side, ...]:
+    p, q, pairs = residuals
+    return _gradients(form, p, q, pairs, G, (p, q))
+
+
+def _gram_backward(form: _Form, residuals: tuple[_Side, _Side, Any], G: Array) -> tuple[_Side, ...]:
+    """K_ij = K_ji, so a column sum of the gradient is a row sum with Gᵀ in the place of G."""
+    p, _, pairs = residuals
+    return _gradients(form, p, p, pairs, G + G.T, (p,))
+
+
+_cross.defvjp(_cross_forward, _cross_backward)
+_gram.defvjp(lambda form, p: _cross_forward(form, p, p), _gram_backward)
+
+
+def _tile_gradient(form: _Form, p: _Side, q: _Side, C: Array, S: Array) -> tuple[_Side, _Side]:
+    """The gradients in both sides, from GC and GS."""
 
     def along_rows(Z: Array) -> Array:
         return jnp.matmul(Z, q.factor[..., None], precision=lax.Precision.HIGHEST)[..., 0]
