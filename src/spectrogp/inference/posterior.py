@@ -60,14 +60,15 @@ class Posterior(eqx.Module):
 
     def thinned(self, most: int) -> Posterior:
         """At most so many of the draws (but one of every chain at least), evenly spaced in the chains."""
-        chains, draws = self.log_joint.shape
-        if draws == 0:
+        chains, length = self.log_joint.shape
+        if length == 0:
             raise ValueError("there are no draws: the run was interrupted before the first one")
-        count = min(draws, max(1, _at_least_one(most, "most") // chains))
+        count = min(length, max(1, _at_least_one(most, "most") // chains))
         # The middles of equal stretches: neither the start of a chain nor its end counts more.
-        index = ((np.arange(count) + 0.5) * draws / count).astype(int)
-        kept = jax.tree.map(lambda leaf: leaf[:, index], (self.draws, self.log_joint, self.statistics))
-        return Posterior(kept[0], self.rest, *kept[1:], self.interrupted)
+        index = ((np.arange(count) + 0.5) * length / count).astype(int)
+        parts = (self.draws, self.log_joint, self.statistics)
+        draws, log_joint, statistics = jax.tree.map(lambda leaf: leaf[:, index], parts)
+        return Posterior(draws, self.rest, log_joint, statistics, self.interrupted)
 
     @entry_point
     def map(self, function: Callable[[Any], Any]) -> Any:
