@@ -25,6 +25,7 @@ class Experiment(StrEnum):
     FIG1 = "fig1"
     FIG2 = "fig2"
     TABLE1 = "table1"
+    SOLAR = "solar"
 
 
 Out = Annotated[Path, typer.Option(help="Directory for what is made; created if missing.")]
