@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 from scipy.signal import find_peaks, lombscargle
 
 from .. import datasets
@@ -27,7 +28,7 @@ from ..kernels import ConvolutionalSpectral, SpectralMixture, SquaredExponential
 from ..likelihoods import Gaussian
 from ..models import AbstractModel, DoublyStochasticGP, ExactGP
 from ..parameters import LogNormal, Positive
-from ..plots import COLOURS, plot_ridge, plot_spectrogram
+from ..plots import COLOURS, plot_spectrogram
 from ..processes import FunctionGroup
 from .gallery import TWO_PI
 
@@ -50,7 +51,7 @@ class Effort(NamedTuple):
 
 
 FULL = Effort(1, 600, 4, 140, 80, 6, 1500, 5000, 320)
-QUICK = Effort(4, 20, 2, 5, 5, 2, 20, 80, 10)
+QUICK = Effort(4, 20, 2, 5, 5, 2, 20, 50, 10)
 
 
 def make(*, quick: bool, seed: int, out: Path) -> tuple[Figure, dict[str, Any]]:
@@ -236,9 +237,8 @@ def _figure(posterior: Posterior, data: Data, split: datasets.Split, numbers: di
     image = plot_spectrogram(parts["B"], years, s, decibels - np.max(decibels) + 40.0)
     found = posterior.local_frequency(X, most=mixed).quantiles[..., 0] / unit
     for component in range(found.shape[2]):
-        plot_ridge(parts["B"], years, found[1, :, component])
-        for edge in (0, 2):
-            parts["B"].plot(years, found[edge, :, component], color="white", linewidth=0.6, linestyle=":")
+        for quantile, style in zip(found[:, :, component], (":", "-", ":"), strict=True):
+            parts["B"].plot(years, quantile, color="white", linewidth=0.8, linestyle=style)
     parts["B"].set(
         title="(b) posterior mean of the spectrogram, local frequencies with 90 % bands",
         ylabel="cycles per year",
@@ -258,5 +258,9 @@ def _figure(posterior: Posterior, data: Data, split: datasets.Split, numbers: di
             parts[place].fill_between(years, low, high, color=colour, alpha=0.2, linewidth=0)
             parts[place].plot(years, middle, color=colour, label=f"period {period:.3g} years")
         parts[place].set(title=label, xlabel="year", yscale="log", xlim=(years[0], years[-1]))
-    parts["C"].legend()
+        parts[place].yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        parts[place].yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        parts[place].yaxis.set_minor_locator(NullLocator())
+    handles, labels = parts["C"].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3)
     return figure

@@ -52,7 +52,8 @@ class Posterior(eqx.Module):
     @staticmethod
     def of_variational(bound: DoublyStochasticGP, data: Any, *, draws: int, key: Any) -> Posterior:
         """Independent draws from q of a fitted doubly stochastic bound, as one chain."""
-        return Posterior(*_of_variational(bound, data, _at_least_one(draws, "draws"), key), {}, False)
+        free, log_joint, rest = _of_variational(bound, data, _at_least_one(draws, "draws"), key)
+        return Posterior(free, rest, log_joint, {}, False)
 
     def at(self, chain: int, draw: int) -> Any:
         """The model at one draw."""
@@ -76,7 +77,11 @@ class Posterior(eqx.Module):
 
         The models have raw parameters, as ``at`` gives them: ``posterior.map(lambda m: m.predict(data, X))``.
         """
-        return _map(function, self.draws, self.rest)
+        shape = self.log_joint.shape
+        flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), self.draws)
+        # Flat outside the program, which is then the same for any chains and draws that are as many together.
+        values = _map(function, flat, self.rest)
+        return jax.tree.map(lambda leaf: leaf.reshape(*shape, *leaf.shape[1:]), values)
 
     # Prediction
 
@@ -211,10 +216,7 @@ class _LocalFrequency(eqx.Module):
 
 @eqx.filter_jit
 def _map(function: Callable[[Any], Any], draws: Any, rest: Any) -> Any:
-    shape = jax.tree.leaves(draws)[0].shape[:2]
-    flat = jax.tree.map(lambda leaf: leaf.reshape(shape[0] * shape[1], *leaf.shape[2:]), draws)
-    values = jax.lax.map(lambda free: function(eqx.combine(free, rest)), flat)
-    return jax.tree.map(lambda leaf: leaf.reshape(*shape, *leaf.shape[1:]), values)
+    return jax.lax.map(lambda free: function(eqx.combine(free, rest)), draws)
 
 
 @eqx.filter_jit
@@ -224,12 +226,12 @@ def _draw(draws: Any, rest: Any, keys: Array, data: Any, X: Array) -> Array:
 
 @entry_point
 def _of_variational(bound: DoublyStochasticGP, data: Any, draws: int, key: Any) -> tuple[Any, Any, Any]:
-    """Draws ``[1, draws, ...]``, the rest of the model, and the log joint density at each."""
+    """Draws ``[1, draws, ...]``, the log joint density at each, and the rest of the model."""
     keys = jax.random.split(as_key(key), draws)
     free = eqx.filter_jit(jax.vmap(lambda key: partition(bound.sampled(key), "latent")[0]))(keys)
-    free = jax.tree.map(lambda leaf: leaf[None], free)
     rest = partition(bound.model, "latent")[1]
-    return free, rest, _map(_LogJoint(data, keys[0]), free, rest)
+    log_joint = _map(_LogJoint(data, keys[0]), free, rest)
+    return *jax.tree.map(lambda leaf: leaf[None], (free, log_joint)), rest
 
 
 def _mixed(parts: Moments) -> Moments:
