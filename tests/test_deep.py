@@ -191,7 +191,7 @@ def test_samplers_agree_on_a_composition(data):
     """SG-HMC and NUTS over the inner function of two layers with linear mean give the same predictions."""
     model = ExactGP(compositional_layers(Z, depth=2, lengthscale=0.5), 0.2)
     at = np.array([[-0.5], [0.1], [0.9]])
-    settings = {"chains": 2, "key": jax.random.key(0), "roles": ("latent",)}
+    settings = {"chains": 2, "key": jax.random.key(0), "roles": ("latent",), "warn": False}
     nuts = sample_nuts(model, data, draws=300, warmup=200, **settings)
     sghmc = sample_sghmc(model, data, steps=3000, burn_in=500, thin=5, **settings)
     mean = Prediction(data, at)

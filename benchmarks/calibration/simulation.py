@@ -196,6 +196,7 @@ def replicate(simulated: ExactGP, sampled: ExactGP, settings: Settings, seed: in
         acceptance=settings.acceptance,
         key=jax.random.key(int(rng.integers(2**31))),
         chunk=settings.warmup + settings.kept * settings.thin,
+        warn=False,  # one chain; its draws are judged over all replications
     )
     seen = posterior.map(Seen(data, where.star))[0]
     f = seen[:, 2] + np.sqrt(seen[:, 3]) * rng.standard_normal(len(seen))

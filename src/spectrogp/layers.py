@@ -35,6 +35,7 @@ from .linalg import cholesky
 from .numerics import entry_point
 from .parameters import LogNormal, Normal, Positive, Real, constrain, latent
 from .processes import (
+    NUGGET,
     WARPS,
     AbstractRandom,
     FunctionGroup,
@@ -102,7 +103,9 @@ class Layer(AbstractRandom):
         below, own = (None, None) if key is None else jax.random.split(key)
         kernel = realise(self.kernel, below)
         z = kernel.local(jnp.asarray(self.inducing))
-        inverse = cholesky(AbstractKernel.cross(kernel, z, z), "K(Z, Z) of a layer").inverse
+        K = AbstractKernel.cross(kernel, z, z)
+        K = K + NUGGET * jnp.diag(jnp.diagonal(K))
+        inverse = cholesky(K, "K(Z, Z) of a layer").inverse
         weights = self.amplitude * (inverse.T @ self.whitened)
         between = None
         if own is not None:

@@ -57,6 +57,7 @@ def make(*, quick: bool, seed: int) -> tuple[Figure, dict[str, Any]]:
             doublings=6,
             jitter=1.0,  # the starts are draws from the prior
             key=jax.random.key(seed),
+            warn=False,  # that chains disagree is what is shown
         )
         inner = posterior.map(_Inner(x[:, None]))
         mean = np.mean(posterior.map(_Mean(data, x[:, None])), axis=(0, 1))
