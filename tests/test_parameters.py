@@ -140,3 +140,17 @@ def test_a_kernel_takes_functions_and_parameters_alike():
 def test_function_groups_refuse_what_does_not_fit(arguments, message):
     with pytest.raises(ValueError, match=message):
         FunctionGroup(**arguments)
+
+
+def test_functions_of_an_entered_model_are_read_in_float64():
+    """From plain Python too: close inducing inputs make weights so large that float32 would lose the values."""
+    close = np.linspace(0.0, 1.0, 20)[:, None]
+    group = FunctionGroup(close, 5.0, lengthscale=0.5)
+    group = eqx.tree_at(lambda g: g.whitened.raw, group, np.random.default_rng(0).normal(size=(20, 1)))
+    model = sg.models.ExactGP(sg.kernels.NonstationaryQuadratic(group), 0.1)
+    with jax.enable_x64(True):
+        inside = np.asarray(model.enter().kernel.lengthscale(jnp.asarray(close)))
+    outside = model.enter().kernel.lengthscale(close)
+    assert outside.dtype == np.float64
+    np.testing.assert_allclose(outside, inside, rtol=1e-12)
+    np.testing.assert_allclose(group(close), inside, rtol=1e-6)  # the factor is computed anew, by another program
