@@ -176,7 +176,7 @@ def neighbours(
         progress=progress(start),
     )
     entered, near, X = fit.model.enter(), refresh(fit.model), jnp.asarray(split.X_test)
-    moments = entered.moments(near, X, entered.neighbours(near, X, test))
+    moments = entered.moments(entered.ready(near, X, test), X)
     return result(f"{train} neighbours, {name}", entered.likelihood, split, moments, start)
 
 

@@ -16,7 +16,7 @@ import zoo
 from spectrogp.data import Data
 from spectrogp.inference import Posterior
 from spectrogp.likelihoods import AbstractLikelihood, Gaussian, Moments, StudentT
-from spectrogp.models import AbstractModel, DoublyStochasticGP, ExactGP, SparseGP
+from spectrogp.models import AbstractModel, DoublyStochasticGP, ExactGP, NeighbourGP, Neighbourhoods, SparseGP
 from spectrogp.parameters import Positive, Real, partition
 from spectrogp.processes import FunctionGroup
 
@@ -152,6 +152,29 @@ def test_input_is_checked(two):
     empty = posterior_of(np.zeros((2, 0)), np.ones((2, 0)))
     with pytest.raises(ValueError, match="there are no draws: the run was interrupted"):
         empty.predict(None, X)
+
+
+def test_neighbour_models_mix_like_exact_ones():
+    """With all points before a point as its neighbours; those of test inputs are found before the draws are mapped."""
+    rng = np.random.default_rng(0)
+    data = Data.checked(rng.uniform(-1, 1, (12, 1)), rng.normal(size=12))
+    order = np.arange(12)
+    near = Neighbourhoods.of(data, data.X, order, 11, "lengthscale")
+    draws = {"kernel": np.log([[0.3, 0.6]]), "noise": np.log([[0.2, 0.4]])}
+    found = []
+    for kind, given in ((ExactGP, data), (NeighbourGP, near)):
+        model = kind(sg.kernels.SquaredExponential(Positive(0.5)), Positive(0.3))
+        free, rest = partition(model, "hyperparameter")
+        free = eqx.tree_at(
+            lambda m: (m.kernel.lengthscale.raw, m.likelihood.noise.raw), free, (draws["kernel"], draws["noise"])
+        )
+        posterior = Posterior(free, rest, np.zeros((1, 2)), {}, False)
+        found.append((*posterior.predict(given, X), posterior.log_predictive_density(given, X, np.zeros(3))))
+    for exact, other in zip(*found, strict=True):
+        np.testing.assert_allclose(other, exact, rtol=1e-8)
+    drawn = posterior.draw(near, X, key=0, num_samples=2)  # of the neighbour model
+    assert drawn.shape == (2, 3)
+    assert np.all(np.abs(drawn - found[1][0]) < 6.0 * np.sqrt(found[1][1]))
 
 
 # Kernels with functions

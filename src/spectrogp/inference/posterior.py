@@ -62,8 +62,7 @@ class Posterior(eqx.Module):
     def thinned(self, most: int) -> Posterior:
         """At most so many of the draws (but one of every chain at least), evenly spaced in the chains."""
         chains, length = self.log_joint.shape
-        if length == 0:
-            raise ValueError("there are no draws: the run was interrupted before the first one")
+        self._require_draws()
         count = min(length, max(1, _at_least_one(most, "most") // chains))
         # The middles of equal stretches: neither the start of a chain nor its end counts more.
         index = ((np.arange(count) + 0.5) * length / count).astype(int)
@@ -88,23 +87,24 @@ class Posterior(eqx.Module):
     @entry_point
     def predict(self, data: Any, X: Any, *, most: int = _MOST) -> Moments:
         """Mean and variance of the function f at inputs ``X [t, d]``, by the laws of total mean and variance."""
-        return _mixed(self._at_draws(_Predict(data, inputs(X)), most))
+        return _mixed(self._at_draws(_Predict(self._ready(data, X), inputs(X)), most))
 
     @entry_point
     def predict_output(self, data: Any, X: Any, error: Any = 0.0, *, most: int = _MOST) -> Moments:
         """Mean and variance of outputs y at inputs ``X [t, d]``, noise included, with known error bars ``[t]``."""
-        return _mixed(self._at_draws(_PredictOutput(data, inputs(X), jnp.asarray(error)), most))
+        return _mixed(self._at_draws(_PredictOutput(self._ready(data, X), inputs(X), jnp.asarray(error)), most))
 
     @entry_point
     def log_predictive_density(self, data: Any, X: Any, y: Any, error: Any = 0.0, *, most: int = _MOST) -> Array:
         """log p(y | data) of each output ``y [t]``: the logarithm of the mean density, not the mean of logarithms."""
-        densities = self._at_draws(_LogDensity(data, inputs(X), jnp.asarray(y), jnp.asarray(error)), most)
+        at = _LogDensity(self._ready(data, X), inputs(X), jnp.asarray(y), jnp.asarray(error))
+        densities = self._at_draws(at, most)
         return logsumexp(densities, axis=0) - math.log(len(densities))
 
     @entry_point
     def quantiles(self, data: Any, X: Any, levels: Any = _LEVELS, *, most: int = _MOST) -> Array:
         """Quantiles ``[levels, t]`` of the function f at inputs ``X [t, d]``."""
-        return _mixture_quantiles(self._at_draws(_Predict(data, inputs(X)), most), _checked(levels))
+        return _mixture_quantiles(self._at_draws(_Predict(self._ready(data, X), inputs(X)), most), _checked(levels))
 
     @entry_point
     def quantiles_output(
@@ -116,7 +116,7 @@ class Posterior(eqx.Module):
                 f"quantiles of outputs are for Gaussian noise, got {type(self.rest.likelihood).__name__}; "
                 "quantiles gives those of f"
             )
-        outputs = self._at_draws(_PredictOutput(data, inputs(X), jnp.asarray(error)), most)
+        outputs = self._at_draws(_PredictOutput(self._ready(data, X), inputs(X), jnp.asarray(error)), most)
         return _mixture_quantiles(outputs, _checked(levels))
 
     @entry_point
@@ -127,8 +127,12 @@ class Posterior(eqx.Module):
         chain, draw = jnp.divmod(
             jax.random.randint(of_parameters, (count,), 0, self.log_joint.size), self.log_joint.shape[1]
         )
+        keys = jax.random.split(of_functions, count)
+        if self._ready(data, X) is not data:  # such a model looks at values, which one program for all draws cannot
+            places = zip(np.asarray(chain), np.asarray(draw), keys, strict=True)
+            return jnp.concatenate([self.at(c, d).draw(data, X, key=one) for c, d, one in places])
         chosen = jax.tree.map(lambda leaf: jnp.asarray(leaf)[chain, draw], self.draws)
-        return _draw(chosen, self.rest, jax.random.split(of_functions, count), data, inputs(X))
+        return _draw(chosen, self.rest, keys, data, inputs(X))
 
     # What the models at the draws say of themselves
 
@@ -153,6 +157,15 @@ class Posterior(eqx.Module):
         A component means the same in all draws only as long as the chains do not exchange components.
         """
         return self.summary(_LocalFrequency(np.asarray(X)), levels, most=most)
+
+    def _ready(self, data: Any, X: Any) -> Any:
+        """What predictions at X need besides the draws, as the most probable of these sees it."""
+        self._require_draws()
+        return self.at(*divmod(int(np.argmax(self.log_joint)), self.log_joint.shape[1])).ready(data, X)
+
+    def _require_draws(self) -> None:
+        if self.log_joint.size == 0:
+            raise ValueError("there are no draws: the run was interrupted before the first one")
 
     def _at_draws(self, function: Callable[[Any], Any], most: int) -> Any:
         """``function(model)`` at some of the draws of all chains, ``[s, ...]``."""

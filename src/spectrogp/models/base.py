@@ -58,6 +58,11 @@ class AbstractModel(AbstractObjective):
         """This model with constrained parameters and plain functions (an entered model stays as it is)."""
         return realise(constrain(self))
 
+    def ready(self, data: Any, X: Any) -> Any:
+        """What to give as ``data`` for predictions at ``X`` inside ``jit``, found outside it: mostly the data."""
+        del X
+        return data
+
     def log_joint(self, data: Any, key: Array | None = None) -> Array:
         return self.enter().log_likelihood(data, key) + log_prior(self)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, NamedTuple, Self
@@ -37,12 +38,13 @@ _CHUNK = 32
 class Neighbourhoods(eqx.Module):
     """Targets with their conditioning sets: rows of the data, ``[n, m + 1]`` with the target last, −1 for none.
 
-    ``metric`` says how neighbours of test inputs are to be found.
+    ``metric`` says how neighbours of test inputs are to be found, ``near [t, m]`` are those found before (``ready``).
     """
 
     data: Data
     members: Any
     metric: Metric = eqx.field(default="correlation", static=True)
+    near: Any = None
 
     @classmethod
     def of(cls, data: Data, features: np.ndarray, order: np.ndarray, m: int, metric: Metric = "correlation") -> Self:
@@ -101,7 +103,7 @@ class AbstractNeighbourModel(AbstractModel):
     """What the models of this file share: how they predict.
 
     Predictions need the neighbours of the test inputs under the model's kernel. They are found with trees, outside
-    ``jit``; inside it, ``members`` must be given.
+    ``jit``; for predictions inside it, ``ready`` finds them before.
     """
 
     kernel: eqx.AbstractVar[AbstractKernel]
@@ -113,10 +115,14 @@ class AbstractNeighbourModel(AbstractModel):
         m = data.members.shape[1] if m is None else m
         return nearest_under(self.kernel, np.asarray(data.data.X), np.asarray(X), m, data.metric)
 
-    def moments(self, data: Neighbourhoods, X: Array, members: Any = None) -> Moments:
-        """Mean and variance of f at inputs ``X [t, d]``, each given the data in its row of ``members [t, m]``."""
-        members = self.neighbours(data, X) if members is None else members
-        return _predict(self, data, jnp.asarray(X), jnp.asarray(members))
+    def ready(self, data: Neighbourhoods, X: Any, m: int | None = None) -> Neighbourhoods:
+        """The same neighbourhoods with those of the test inputs."""
+        return dataclasses.replace(data, near=self.enter().neighbours(data, X, m))
+
+    def moments(self, data: Neighbourhoods, X: Array) -> Moments:
+        """Mean and variance of f at inputs ``X [t, d]``, each given its nearest rows of the data."""
+        near = self.neighbours(data, X) if data.near is None else data.near
+        return _predict(self, data, jnp.asarray(X), jnp.asarray(near))
 
     def joint_covariance(self, data: Neighbourhoods, X: Array) -> Array:
         """Joint posterior covariance ``[t, t]`` of f at inputs ``X``.
@@ -252,7 +258,7 @@ def _with_targets(neighbours: np.ndarray) -> np.ndarray:
 
 def _require_values(*trees: Any) -> None:
     if traced(*trees):
-        raise TypeError("neighbours are found outside jit: find them first, with neighbours, and give members")
+        raise TypeError("neighbours are found outside jit: find them first, and give what ready returns as data")
 
 
 def joint(model: NeighbourGP | FullScaleGP, data: Data, members: Array) -> tuple[Array, Array, Local, Array]:
