@@ -293,8 +293,8 @@ def _inverses(groups: list[FunctionGroup]) -> Iterator[Array]:
 
 
 def _inverse(Z: Array, lengthscale: Array) -> Array:
-    # Inducing inputs closer than the lengthscale make k(Z, Z) singular to rounding, and what its factor then does to
-    # whitened values is noise of order one, on which every sampler stalls. A fixed nugget keeps the map smooth.
+    # Inducing inputs closer than the lengthscale make k(Z, Z) singular to rounding, and what its factor then makes of
+    # whitened values carries noise, on which NUTS stalls: its steps shrink to nothing. A fixed nugget keeps it smooth.
     K = _squared_exponential(Z, Z, lengthscale) + NUGGET * jnp.eye(Z.shape[0], dtype=Z.dtype)
     return cholesky(K, "k(Z, Z) of a latent function").inverse
 

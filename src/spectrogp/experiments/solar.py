@@ -52,7 +52,7 @@ class Effort(NamedTuple):
     mixed: int  # draws that predictions mix over
 
 
-FULL = Effort(1, 600, 4, 140, 80, 6, 1500, 5000, 320)
+FULL = Effort(1, 600, 4, 150, 150, 6, 2000, 8000, 400)
 QUICK = Effort(4, 20, 2, 5, 5, 2, 20, 50, 10)
 
 
@@ -144,7 +144,7 @@ def by_sghmc(
     optimum: AbstractModel, data: Data, effort: Effort, key: Array, checkpoint: Path
 ) -> tuple[Posterior, float]:
     """The same by SG-HMC, with gradients of all data."""
-    settings = {"steps": effort.sghmc_steps, "burn_in": effort.burn_in, "step_size": 0.2, "chunk": 5}
+    settings = {"steps": effort.sghmc_steps, "burn_in": effort.burn_in, "chunk": 5}
     return _resumed(sample_sghmc, optimum, data, key, checkpoint, chains=effort.chains, **settings)
 
 
