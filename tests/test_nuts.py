@@ -80,8 +80,8 @@ def test_matches_the_exact_posterior_of_a_conjugate_model():
 def test_sghmc_agrees_with_nuts_on_a_convolutional_spectral_kernel():
     """Means within four standard errors, standard deviations within 15 %, of functions and of predictions."""
     rng = np.random.default_rng(0)
-    X = np.sort(rng.uniform(-1.5, 1.5, (25, 1)), axis=0)
-    data = Data.checked(X, np.cos(2 * np.pi * (X[:, 0] + 0.1 * X[:, 0] ** 3)) + 0.2 * rng.normal(size=25))
+    X = np.sort(rng.uniform(-1.5, 1.5, (40, 1)), axis=0)
+    data = Data.checked(X, np.cos(2 * np.pi * (X[:, 0] + 0.1 * X[:, 0] ** 3)) + 0.2 * rng.normal(size=40))
     Z = np.linspace(-1.5, 1.5, 6)[:, None]
     lengthscale = FunctionGroup(Z, [[0.5]], shape=(1, 1), amplitude=0.3)
     frequency = FunctionGroup(Z, [[7.0]], shape=(1, 1), amplitude=0.2)
@@ -101,8 +101,8 @@ def test_sghmc_agrees_with_nuts_on_a_convolutional_spectral_kernel():
 
     with zoo.double():
         start = maximise(model, data, steps=200, key=jax.random.key(0), roles=roles).model
-        ours = sample_nuts(start, data, draws=400, warmup=200, key=jax.random.key(1), roles=roles, warn=False)
-        theirs = sample_sghmc(start, data, steps=14000, step_size=0.3, key=jax.random.key(2), warn=False)
+        ours = sample_nuts(start, data, draws=500, warmup=250, key=jax.random.key(1), roles=roles, warn=False)
+        theirs = sample_sghmc(start, data, steps=20000, step_size=0.3, key=jax.random.key(2), warn=False)
     one, two = ours.map(seen), theirs.map(seen)
     assert np.max(diagnostics.rhat(one)) < 1.03
     assert np.max(diagnostics.rhat(two)) < 1.03
