@@ -23,7 +23,7 @@ lint: $(VENV)/installed-dev  ## check style and types
 bench: $(VENV)/installed-bench  ## time the kernels and spectrograms
 	$(BIN)/python -m benchmarks --out $(OUT)/bench
 
-sbc: $(VENV)/installed  ## check by simulation that the sampler is calibrated (15 minutes on one core)
+sbc: $(VENV)/installed  ## check by simulation that the sampler is calibrated (half an hour on one core)
 	$(BIN)/python -m benchmarks.calibration --out $(OUT)/sbc
 
 clean:  ## remove the virtual environment and everything made

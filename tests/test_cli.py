@@ -64,6 +64,23 @@ def test_figure_2_shows_the_bias_of_one_kernel_only(made):
         assert entry["smallest_eigenvalue"] > -1e-10
 
 
+def test_figure_3_predicts_with_each_of_its_models(made):
+    numbers = made["fig3"][2]["numbers"]
+    assert set(numbers) == {"composition", "monotonic", "covariance"}
+    for entry in numbers.values():
+        assert entry["median_rhat"] >= 0.99
+        assert entry["error_of_the_mean"] < 0.3  # of a signal with deviation 0.6, after 20 draws
+
+
+def test_figure_4_has_unit_fields_that_grow_rougher(made):
+    numbers = made["fig4"][2]["numbers"]
+    for family in ("nsq", "convolutional"):
+        first, last = (numbers[f"{family}_layer_{level}"] for level in (0, 3))
+        assert last["root_mean_square_slope"] > first["root_mean_square_slope"]
+    for entry in numbers.values():
+        assert 0.3 < entry["standard_deviation"] < 2.0  # one draw of a field with variance 1 and few waves
+
+
 def test_table_1_closed_forms_and_exact_transforms(made):
     numbers = made["table1"][2]["numbers"]
     for name, errors in numbers.items():
@@ -109,5 +126,7 @@ print(CliRunner().invoke(app, ['--help']).exit_code, 'jax' in sys.modules, 'matp
 
 
 def test_unknown_experiments_are_refused_by_name(tmp_path):
-    with pytest.raises(ValueError, match="no figure or table called 'fig99'; there are fig1, fig2, table1, solar"):
+    with pytest.raises(
+        ValueError, match="no figure or table called 'fig99'; there are fig1, fig2, fig3, fig4, table1, solar"
+    ):
         experiments.reproduce("fig99", tmp_path)

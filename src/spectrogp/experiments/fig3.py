@@ -35,7 +35,7 @@ def make(*, quick: bool, seed: int) -> tuple[Figure, dict[str, Any]]:
     Numbers: R-hat of the inner function (its median and largest value over x), the distance between the means of the
     chains in units of the spread within one, and how far the predictions of the models agree.
     """
-    chains, draws, warmup = (3, 40, 60) if quick else (6, 300, 300)
+    chains, draws, warmup, doublings = (2, 20, 20, 3) if quick else (6, 300, 300, 6)
     rng = np.random.default_rng(seed)
     X = np.linspace(0.0, 1.0, 40)[:, None]
     data = Data(X, signal(X[:, 0]) + _NOISE * rng.normal(size=len(X)))
@@ -54,7 +54,7 @@ def make(*, quick: bool, seed: int) -> tuple[Figure, dict[str, Any]]:
             warmup=warmup,
             chains=chains,
             roles=("latent",),
-            doublings=6,
+            doublings=doublings,
             jitter=1.0,  # the starts are draws from the prior
             key=jax.random.key(seed),
             warn=False,  # that chains disagree is what is shown
