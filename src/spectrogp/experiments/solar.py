@@ -149,7 +149,7 @@ def by_nuts(
 def by_sghmc(
     optimum: AbstractModel, data: Data, effort: Effort, key: Array, checkpoint: Path
 ) -> tuple[Posterior, float]:
-    """Draws of the functions by SG-HMC with gradients of all data; hyperparameters by moving-window EM, as the paper."""
+    """Draws of the functions by SG-HMC with gradients of all data; hyperparameters by moving-window EM."""
     # Half the default step: with 20 close inducing inputs a function the default ran off during the burn-in.
     settings = {"steps": effort.sghmc_steps, "burn_in": effort.burn_in, "chunk": 5, "step_size": 0.05}
     roles = {"roles": ("latent",), "optimise": ("hyperparameter",)}
