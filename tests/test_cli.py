@@ -126,5 +126,5 @@ print(CliRunner().invoke(app, ['--help']).exit_code, 'jax' in sys.modules, 'matp
 
 
 def test_unknown_experiments_are_refused_by_name(tmp_path):
-    with pytest.raises(ValueError, match="no figure or table called 'fig99'; there are fig1, fig2, .*, solar"):
+    with pytest.raises(ValueError, match=r"no figure or table called 'fig99'; there are fig1, fig2, .*, solar"):
         experiments.reproduce("fig99", tmp_path)
