@@ -5,13 +5,18 @@ from __future__ import annotations
 import warnings
 
 import equinox as eqx
+import jax
 import numpy as np
 import pytest
 
-from spectrogp.inference import diagnostics
+import zoo
+from spectrogp.data import Data
+from spectrogp.inference import diagnostics, sample_nuts, sample_sghmc
 from spectrogp.inference.diagnostics import check, to_arviz
 from spectrogp.inference.posterior import Posterior
-from spectrogp.parameters import Real
+from spectrogp.models import LinearRegression
+from spectrogp.parameters import LogNormal, Positive, Real, partition
+from spectrogp.processes import FunctionGroup
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # announcements of its next version
@@ -83,6 +88,8 @@ def test_advice_names_the_remedy():
         "8000 trajectories diverged: .* raise acceptance": posterior(good, diverging=True),
         "temperature is 1.40 .* smaller step_size or a larger batch": posterior(good, kinetic=0.7),
         "only 2 draws": posterior(good[:, :2]),
+        "only 30% of the proposals were accepted: .* warm up longer": posterior(good, acceptance_rate=0.3),
+        "100% of the trajectories were stopped .* raise doublings": posterior(good, reached_max_treedepth=True),
     }
     for text, draws in bad.items():
         with pytest.warns(UserWarning, match=text):
@@ -94,6 +101,45 @@ def test_all_that_is_wrong_is_one_warning():
         found = check(posterior(autoregressive(0.0) + 3.0 * np.arange(4)[:, None]))
     assert [str(warning.message) for warning in caught] == ["\n".join(found)]
     assert len(found) == 2
+
+
+def test_what_is_looked_at_can_be_chosen():
+    """Two chains that differ in sign only agree on the square, and on the log joint density, which is a square too."""
+    signs = np.array([1.0, -1.0, 1.0, -1.0])[:, None]
+    draws = posterior(signs * np.exp(autoregressive(0.0)))
+    assert check(draws, lambda model: model.level.raw**2) == []
+    with pytest.warns(UserWarning, match="R-hat"):
+        check(draws)
+
+
+def test_functions_are_looked_at_rather_than_their_whitened_values():
+    """Far more inducing inputs than a lengthscale needs: a shift of the last whitened value changes no function."""
+    group = FunctionGroup(np.linspace(0.0, 1.0, 12)[:, None], 1.0)
+    rng = np.random.default_rng(0)
+    white = rng.normal(size=(4, 600, 12, 1))
+    white[0, :, -1] += 5.0
+    free, rest = partition(group, "latent")
+    free = eqx.tree_at(lambda g: g.whitened.raw, free, white)
+    draws = Posterior(free, rest, rng.normal(size=(4, 600)), {}, False)
+    assert np.max(diagnostics.rhat(white)) > 1.5
+    assert check(draws) == []
+    white[0, :, 0] += 5.0
+    with pytest.warns(UserWarning, match="R-hat"):
+        check(eqx.tree_at(lambda p: p.draws.whitened.raw, draws, white))
+
+
+@pytest.mark.parametrize("sample", [sample_nuts, sample_sghmc])
+def test_samplers_warn_by_themselves(sample):
+    """Of few draws, at the line that called them, and not when told to be silent."""
+    data = Data.checked(np.zeros((1, 1)), np.zeros(1))
+    model = LinearRegression(Positive(1.0, LogNormal(1.0, 1.0)), Positive(1.0, LogNormal(1.0, 1.0)))
+    length = {"draws": 8, "warmup": 8} if sample is sample_nuts else {"steps": 80, "burn_in": 20}
+    settings = {"chains": 2, "roles": ("hyperparameter",), "key": jax.random.key(0), **length}
+    with zoo.double():
+        with pytest.warns(UserWarning, match=r"should be worth 200 \(100 a chain\): draw more") as caught:
+            sample(model, data, **settings)
+        assert [warning.filename for warning in caught] == [__file__]
+        sample(model, data, warn=False, **settings)
 
 
 def test_export_to_arviz():

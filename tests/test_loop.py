@@ -42,11 +42,13 @@ def fit(name, checkpoint=None, progress=None, seed=0):
         done = maximise(ExactGP(kernel, Positive(0.5)), data, steps=95, batch=10, chunk=5, **settings)
         return done.history, done.model.kernel.lengthscale.raw
     if name == "nuts":
-        done = sample_nuts(ExactGP(kernel, Positive(0.5)), data, draws=30, warmup=30, chains=2, chunk=4, **settings)
+        done = sample_nuts(
+            ExactGP(kernel, Positive(0.5)), data, draws=30, warmup=30, chains=2, chunk=4, warn=False, **settings
+        )
         return done.log_joint, done.draws.kernel.lengthscale.raw
     model = SparseGP(kernel, Positive(0.5), np.linspace(-2.0, 2.0, 4)[:, None])
     roles = {"optimise": ("hyperparameter",), "batch": 10, "chains": 2}
-    done = sample_sghmc(model, data, steps=300, burn_in=300, thin=5, chunk=7, **roles, **settings)
+    done = sample_sghmc(model, data, steps=300, burn_in=300, thin=5, chunk=7, warn=False, **roles, **settings)
     return done.log_joint, done.draws.whitened.raw, done.rest.kernel.lengthscale.raw
 
 

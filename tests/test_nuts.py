@@ -101,8 +101,8 @@ def test_sghmc_agrees_with_nuts_on_a_convolutional_spectral_kernel():
 
     with zoo.double():
         start = maximise(model, data, steps=200, key=jax.random.key(0), roles=roles).model
-        ours = sample_nuts(start, data, draws=500, warmup=250, key=jax.random.key(1), roles=roles)
-        theirs = sample_sghmc(start, data, steps=20000, step_size=0.3, key=jax.random.key(2))
+        ours = sample_nuts(start, data, draws=500, warmup=250, key=jax.random.key(1), roles=roles, warn=False)
+        theirs = sample_sghmc(start, data, steps=20000, step_size=0.3, key=jax.random.key(2), warn=False)
     one, two = ours.map(seen), theirs.map(seen)
     assert np.max(diagnostics.rhat(one)) < 1.03
     assert np.max(diagnostics.rhat(two)) < 1.03
@@ -119,7 +119,7 @@ def test_an_interrupt_keeps_the_draws_so_far():
             raise KeyboardInterrupt
 
     model = PriorOnly(Positive(3.0, LogNormal(2.0, 0.5)), Real(1.0, Normal(-1.0, 3.0)), latent((2,)))
-    with zoo.double():
+    with zoo.double(), pytest.warns(UserWarning, match="the draws are worth"):
         posterior = sample_nuts(model, None, draws=500, warmup=20, chains=2, key=jax.random.key(0), progress=stop)
     assert posterior.interrupted
     assert posterior.log_joint.shape == (2, 30)

@@ -217,6 +217,7 @@ def test_monte_carlo_em_finds_the_best_hyperparameters(conjugate):
             optimise=("hyperparameter",),
             learning_rate=0.03,
             window=200,
+            warn=False,
         )
         found = posterior.at(0, 0).enter()
         best = best.enter()

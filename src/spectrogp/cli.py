@@ -27,6 +27,7 @@ class Experiment(StrEnum):
     FIG3 = "fig3"
     FIG4 = "fig4"
     TABLE1 = "table1"
+    SOLAR = "solar"
 
 
 Out = Annotated[Path, typer.Option(help="Directory for what is made; created if missing.")]

@@ -30,6 +30,8 @@ from .parameters import LogNormal, Normal, Positive, Real, constrain, latent
 Tree = TypeVar("Tree")
 Warp = Literal["exp", "softplus", "identity"]
 
+_NUGGET = 1e-8  # variance of h at an inducing input beyond its prior's, relative to it
+
 WARPS: dict[Warp, Callable[[Array], Array]] = {"exp": jnp.exp, "softplus": jax.nn.softplus, "identity": lambda h: h}
 _UNWARPS: dict[Warp, Callable[[Any], Any]] = {
     "exp": np.log,
@@ -291,7 +293,10 @@ def _inverses(groups: list[FunctionGroup]) -> Iterator[Array]:
 
 
 def _inverse(Z: Array, lengthscale: Array) -> Array:
-    return cholesky(_squared_exponential(Z, Z, lengthscale), "k(Z, Z) of a latent function").inverse
+    # Inducing inputs closer than the lengthscale make k(Z, Z) singular to rounding, and what its factor then does to
+    # whitened values is noise of order one, on which every sampler stalls. A fixed nugget keeps the map smooth.
+    K = _squared_exponential(Z, Z, lengthscale) + _NUGGET * jnp.eye(Z.shape[0], dtype=Z.dtype)
+    return cholesky(K, "k(Z, Z) of a latent function").inverse
 
 
 def _squared_exponential(X: Array, Z: Array, lengthscale: Array) -> Array:

@@ -13,7 +13,8 @@ import numpy as np
 from .. import __version__
 from ..plots import STYLE
 
-NAMES = ("fig1", "fig2", "fig3", "fig4", "table1")
+NAMES = ("fig1", "fig2", "fig3", "fig4", "table1", "solar")
+LONG = ("solar",)  # these leave checkpoints in the directory until they are done
 
 
 def reproduce(name: str, out: Path, *, quick: bool = False, seed: int = 0) -> tuple[list[Path], dict[str, Any]]:
@@ -27,10 +28,13 @@ def reproduce(name: str, out: Path, *, quick: bool = False, seed: int = 0) -> tu
     experiment = importlib.import_module(f".{name}", __name__)
     picture, record = out / f"{name}.png", out / f"{name}.json"
     with matplotlib.rc_context(STYLE):
-        figure, numbers = experiment.make(quick=quick, seed=seed)
+        place = {"out": out} if name in LONG else {}
+        figure, numbers = experiment.make(quick=quick, seed=seed, **place)
         figure.savefig(picture)
     numbers = _plain(numbers)
-    content = {"name": name, "spectrogp": __version__, "quick": quick, "seed": seed, "numbers": numbers}
+    command = f"spectrogp reproduce {name}{' --quick' if quick else ''} --seed {seed}"
+    content = {"name": name, "command": command, "spectrogp": __version__, "quick": quick, "seed": seed}
+    content["numbers"] = numbers
     record.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     return [picture, record], numbers
 

@@ -6,15 +6,20 @@ All functions take draws ``[chains, draws, ...]`` and give one number for each o
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from scipy.fft import next_fast_len
 from scipy.stats import norm, rankdata
 
+from ..processes import FunctionGroup
 from .posterior import Posterior
+
+_INPUTS = 5  # at which functions are looked at
+_NUMBERS = 30  # of one quantity that are looked at
 
 
 def rhat(draws: Any) -> np.ndarray:
@@ -52,20 +57,52 @@ def deviation_error(draws: Any) -> np.ndarray:
     return _each(error, draws)
 
 
-def check(posterior: Posterior) -> list[str]:
-    """What is wrong with a posterior's draws, and what to change, also as one warning. Empty when all is well."""
-    values = [np.asarray(leaf) for leaf in jax.tree.leaves(posterior.draws)] + [posterior.log_joint]
+def check(posterior: Posterior, function: Callable[[Any], Any] | None = None, *, stacklevel: int = 2) -> list[str]:
+    """What is wrong with a posterior's draws, and what to change, also as one warning. Empty when all is well.
+
+    Looked at are the log joint density and ``function(model)``, any arrays; when left out, the values of the model's
+    functions at some of their inducing inputs, and the parameters that belong to no function. (Whitened values may be
+    unsettled where the functions that they make are not.)
+    """
     chains, draws = posterior.log_joint.shape
     if draws < 4:
         found = [f"only {draws} draws were made: too few to say anything of them"]
     else:
-        found = list(_complaints(values, chains, posterior.statistics))
+        values = _parameters(posterior) if function is None else jax.tree.leaves(posterior.map(function))
+        found = list(_complaints([posterior.log_joint, *map(_some, values)], chains, posterior.statistics))
     if found:
-        warnings.warn("\n".join(found), stacklevel=2)
+        warnings.warn("\n".join(found), stacklevel=stacklevel)
     return found
 
 
-def _complaints(values: list[np.ndarray], chains: int, statistics: dict[str, np.ndarray]) -> Any:
+def _parameters(posterior: Posterior) -> list[Any]:
+    """Draws ``[chains, draws, ...]`` of functions at some inducing inputs, and of all parameters outside functions."""
+
+    def is_group(node: Any) -> bool:
+        return isinstance(node, FunctionGroup)
+
+    def values(model: Any) -> list[Any]:
+        groups = [node for node in jax.tree.leaves(model, is_leaf=is_group) if is_group(node)]
+        return [group(jnp.asarray(group.inducing)[_spread(len(group.inducing), _INPUTS)]) for group in groups]
+
+    others = [node for node in jax.tree.leaves(posterior.draws, is_leaf=is_group) if not is_group(node)]
+    functions = posterior.map(values)
+    # A function that was not sampled is the same in all draws, and says nothing of them.
+    return others + [value for value in functions if np.any(np.ptp(value, axis=(0, 1)) > 0)]
+
+
+def _some(values: Any) -> np.ndarray:
+    """At most so many of the numbers of a quantity ``[chains, draws, ...]`` that a look at them stays quick."""
+    columns = np.asarray(values).reshape(*np.shape(values)[:2], -1)
+    return columns[:, :, _spread(columns.shape[2], _NUMBERS)]
+
+
+def _spread(size: int, most: int) -> np.ndarray:
+    """At most ``most`` of 0 … size − 1, evenly spaced, the ends among them."""
+    return np.unique(np.linspace(0, size - 1, min(size, most)).round().astype(int))
+
+
+def _complaints(values: list[np.ndarray], chains: int, statistics: dict[str, np.ndarray]) -> Iterator[str]:
     worst = max(float(np.max(rhat(value))) for value in values)
     bulk, tail = (min(float(np.min(measure(value))) for value in values) for measure in (bulk_ess, tail_ess))
     if not worst < 1.01:
@@ -84,6 +121,15 @@ def _complaints(values: list[np.ndarray], chains: int, statistics: dict[str, np.
         yield (
             f"{diverging} trajectories diverged: the step is too long somewhere, and the draws may miss that region; "
             "raise acceptance (to 0.95, say), or give the parameters stronger priors"
+        )
+    accepted = float(np.mean(statistics.get("acceptance_rate", 1.0)))
+    if accepted < 0.5:
+        yield f"only {accepted:.0%} of the proposals were accepted: the step size had not settled; warm up longer"
+    stopped = float(np.mean(statistics.get("reached_max_treedepth", 0.0)))
+    if stopped > 0.2:
+        yield (
+            f"{stopped:.0%} of the trajectories were stopped before they turned around, so that chains move slowly: "
+            "raise doublings, or warm up longer"
         )
     if "kinetic" in statistics:
         kinetic = float(np.mean(statistics["kinetic"]))

@@ -18,6 +18,7 @@ from jax import Array
 from ..models import AbstractObjective
 from ..numerics import entry_point
 from ..parameters import Role
+from .diagnostics import check
 from .loop import Progress, run_in_chunks
 from .posterior import Posterior, by_chain, starts
 
@@ -61,12 +62,15 @@ def sample_nuts(
     chunk: int = 25,
     progress: Progress | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
+    warn: bool = True,
 ) -> Posterior:
     """Sample the parameters of the given roles by NUTS, or by HMC when a number of ``leapfrogs`` is given.
 
     The chains start at the model as it is (best: at its optimum) plus jitter. During ``warmup`` each adapts its step
     size, to the wanted ``acceptance``, and a diagonal mass matrix, in Stan's windows. A draw takes at most
     2^``doublings`` gradients of the log joint density of all data. Hoffman & Gelman (2014).
+
+    At the end ``check`` looks at the draws, and warns of what is wrong with them unless ``warn`` is false.
     """
     for name, value in (("draws", draws), ("warmup", warmup), ("doublings", doublings)):
         if value < 1:
@@ -95,7 +99,12 @@ def sample_nuts(
         "n_steps": kept.gradients,
         "step_size": kept.step_size,
     }
-    return Posterior(kept.position, rest, kept.log_joint, statistics, interrupted)
+    if leapfrogs is None:
+        statistics["reached_max_treedepth"] = kept.gradients >= 2**doublings - 1
+    posterior = Posterior(kept.position, rest, kept.log_joint, statistics, interrupted)
+    if warn:
+        check(posterior, stacklevel=4)  # at the caller of the entry point
+    return posterior
 
 
 class _Step(eqx.Module):

@@ -40,6 +40,7 @@ from jax.flatten_util import ravel_pytree
 from ..models import AbstractObjective
 from ..numerics import entry_point
 from ..parameters import Role, partition
+from .diagnostics import check
 from .loop import Progress, run_in_chunks
 from .posterior import Posterior, by_chain, starts
 
@@ -208,6 +209,7 @@ def sample_sghmc(
     chunk: int = 50,
     progress: Progress | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
+    warn: bool = True,
 ) -> Posterior:
     """Sample the parameters of the given roles by SG-HMC; optimise others by moving-window Monte-Carlo EM.
 
@@ -217,6 +219,8 @@ def sample_sghmc(
     Parameters of the roles ``optimise`` move during burn-in and stay where it leaves them: each of Adam's steps climbs
     the log joint density at a position drawn uniformly from the last ``window`` ones (Havasi, Hernández-Lobato &
     Murillo-Fuentes 2018). All chains share them. A ``chunk`` is counted in draws.
+
+    At the end ``check`` looks at the draws, and warns of what is wrong with them unless ``warn`` is false.
     """
     for name, value, least in (("steps", steps, 1), ("burn_in", burn_in, 1), ("thin", thin, 1), ("window", window, 1)):
         if value < least:
@@ -246,7 +250,10 @@ def sample_sghmc(
     )
     draws = by_chain(draws, skip)
     rest = eqx.combine(learned.hyperparameters, rest)
-    return Posterior(draws.position, rest, draws.log_joint, {"kinetic": draws.kinetic}, interrupted)
+    posterior = Posterior(draws.position, rest, draws.log_joint, {"kinetic": draws.kinetic}, interrupted)
+    if warn:
+        check(posterior, stacklevel=4)  # at the caller of the entry point
+    return posterior
 
 
 def _learner(hyperparameters: Any, position: Any, window: int) -> Maximisation:

@@ -1,0 +1,243 @@
+"""Prediction by mixing over posterior draws: equal to mixtures made by hand, for every way to make draws."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.special import logsumexp
+
+import spectrogp as sg
+import zoo
+from spectrogp.data import Data
+from spectrogp.inference import Posterior
+from spectrogp.likelihoods import AbstractLikelihood, Gaussian, Moments, StudentT
+from spectrogp.models import AbstractModel, DoublyStochasticGP, ExactGP, SparseGP
+from spectrogp.parameters import Positive, Real, partition
+from spectrogp.processes import FunctionGroup
+
+X = np.array([[-1.0], [0.0], [2.0]])
+
+
+class Normals(AbstractModel):
+    """f(x) ~ N(level · x, width²), independently of the data and between inputs."""
+
+    level: Any
+    width: Any
+    likelihood: AbstractLikelihood
+
+    def log_likelihood(self, data, key):
+        del data, key
+        return -0.5 * self.level**2
+
+    def moments(self, data, X):
+        del data
+        return Moments(self.level * X[:, 0], jnp.full(X.shape[0], self.width**2))
+
+    def joint_covariance(self, data, X):
+        del data
+        return self.width**2 * jnp.eye(X.shape[0])
+
+
+LEVELS, WIDTHS, NOISE = np.array([1.0, -0.5]), np.array([0.3, 1.2]), 0.4
+
+
+def posterior_of(levels, widths, likelihood=None):
+    """A posterior whose draws ``[chains, draws]`` are given."""
+    model = Normals(Real(0.0), Positive(1.0), Gaussian(NOISE) if likelihood is None else likelihood)
+    _, rest = partition(model, "hyperparameter")
+    free, _ = partition(
+        eqx.tree_at(lambda m: (m.level.raw, m.width.raw), model, (levels, np.log(widths))), "hyperparameter"
+    )
+    return Posterior(
+        free, rest, np.zeros(levels.shape), {"n_steps": np.arange(levels.size).reshape(levels.shape)}, False
+    )
+
+
+@pytest.fixture(scope="module")
+def two():
+    """Two draws, one in each of two chains."""
+    return posterior_of(LEVELS[:, None], WIDTHS[:, None])
+
+
+def test_moments_follow_the_law_of_total_variance(two):
+    means, variances = LEVELS[:, None] * X[:, 0], np.broadcast_to(WIDTHS[:, None] ** 2, (2, 3))
+    mean, variance = two.predict(None, X)
+    np.testing.assert_allclose(mean, 0.5 * (means[0] + means[1]), rtol=1e-12)
+    # E v + E m² − (E m)², written out.
+    expected = variances.mean(axis=0) + (means**2).mean(axis=0) - means.mean(axis=0) ** 2
+    np.testing.assert_allclose(variance, expected, rtol=1e-12)
+    error = np.array([0.0, 0.1, 0.2])
+    mean, variance = two.predict_output(None, X, error)
+    np.testing.assert_allclose(mean, means.mean(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(variance, expected + NOISE**2 + error**2, rtol=1e-12)
+
+
+def test_density_is_the_mean_of_densities(two):
+    y, error = np.array([0.3, -2.0, 40.0]), np.array([0.0, 0.1, 0.2])
+    scale = np.sqrt(WIDTHS[:, None] ** 2 + NOISE**2 + error**2)
+    logs = stats.norm.logpdf(y, LEVELS[:, None] * X[:, 0], scale)
+    # The last output is so far away that its density underflows: only sums of logarithms survive.
+    np.testing.assert_allclose(
+        two.log_predictive_density(None, X, y, error), logsumexp(logs, axis=0, b=0.5), rtol=1e-12
+    )
+
+
+def test_quantiles_invert_the_distribution_of_the_mixture(two):
+    levels = (0.001, 0.2, 0.5, 0.975)
+
+    def cdf(values, scales):
+        return np.mean(stats.norm.cdf(values, LEVELS[:, None, None] * X[:, 0], scales[:, None, None]), axis=0)
+
+    expected = np.broadcast_to(np.array(levels)[:, None], (4, 3))
+    np.testing.assert_allclose(cdf(two.quantiles(None, X, levels), WIDTHS), expected, rtol=1e-10)
+    outputs = two.quantiles_output(None, X, levels)
+    np.testing.assert_allclose(cdf(outputs, np.hypot(WIDTHS, NOISE)), expected, rtol=1e-10)
+
+
+def test_function_draws_mix_over_parameters_and_functions(two):
+    """At x = 2 the mixture has two separate modes; at every input its moments are those predicted."""
+    draws = two.draw(None, X, key=0, num_samples=4000)
+    assert draws.shape == (4000, 3)
+    mean, variance = two.predict(None, X)
+    np.testing.assert_allclose(draws.mean(axis=0), mean, atol=5 * np.sqrt(variance.max() / 4000))
+    np.testing.assert_allclose(draws.var(axis=0), variance, rtol=0.15)
+    # Within a draw of the parameters values are jointly drawn: f(−1) and f(2) are correlated through the level only.
+    covariance = np.var(LEVELS) * np.outer(X[:, 0], X[:, 0])
+    np.testing.assert_allclose(np.cov(draws.T)[0, 2], covariance[0, 2], atol=0.15)
+
+
+def test_thinning_is_even_and_bounds_the_cost():
+    levels = np.arange(2000.0).reshape(2, 1000)
+    posterior = posterior_of(levels, np.ones_like(levels))
+    thin = posterior.thinned(20)
+    assert thin.draws.level.raw.shape == thin.log_joint.shape == thin.statistics["n_steps"].shape == (2, 10)
+    np.testing.assert_array_equal(thin.draws.level.raw[0], np.arange(50.0, 1000.0, 100.0))
+    assert posterior.thinned(1).log_joint.shape == (2, 1)
+    assert posterior.thinned(10**6).log_joint.shape == (2, 1000)
+    mean, _ = posterior.predict(None, np.ones((1, 1)), most=20)
+    np.testing.assert_allclose(mean, thin.draws.level.raw.mean(), rtol=1e-12)
+
+
+def test_summary_of_any_function(two):
+    found = two.summary(lambda m: m.enter().width * jnp.array([1.0, 2.0]), levels=0.25)
+    np.testing.assert_allclose(found.mean, WIDTHS.mean() * np.array([1.0, 2.0]), rtol=1e-12)
+    np.testing.assert_allclose(found.quantiles, np.quantile(np.outer(WIDTHS, [1.0, 2.0]), [0.25], axis=0), rtol=1e-12)
+
+
+def test_predictions_of_equal_shape_share_one_program(two, monkeypatch):
+    traces = []
+    moments = Normals.moments
+    monkeypatch.setattr(Normals, "moments", lambda *arguments: traces.append(1) or moments(*arguments))
+    for shift in (0.0, 1.0, 2.0):
+        two.predict(None, np.arange(5.0)[:, None] + shift)
+    assert len(traces) == 1
+
+
+def test_input_is_checked(two):
+    with pytest.raises(ValueError, match="most must be at least 1, got 0"):
+        two.predict(None, X, most=0)
+    with pytest.raises(ValueError, match=r"levels must be numbers between 0 and 1, got \(0.5, 1.0\)"):
+        two.quantiles(None, X, (0.5, 1.0))
+    with pytest.raises(ValueError, match=r"for one input dimension pass X\[:, None\]"):
+        two.predict(None, X[:, 0])
+    with pytest.raises(ValueError, match=r"y must have shape \[t\] with t = 3"):
+        two.log_predictive_density(None, X, np.zeros(2))
+    with pytest.raises(TypeError, match="quantiles of outputs are for Gaussian noise, got StudentT"):
+        posterior_of(LEVELS[:, None], WIDTHS[:, None], StudentT(NOISE)).quantiles_output(None, X)
+    empty = posterior_of(np.zeros((2, 0)), np.ones((2, 0)))
+    with pytest.raises(ValueError, match="there are no draws: the run was interrupted"):
+        empty.predict(None, X)
+
+
+# Kernels with functions
+
+
+Z = np.linspace(-1.5, 1.5, 5)[:, None]
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    inputs = np.sort(rng.uniform(-1.5, 1.5, (30, 1)), axis=0)
+    return Data.checked(inputs, np.sin(4 * inputs[:, 0]) + 0.3 * rng.normal(size=30))
+
+
+@pytest.fixture(scope="module")
+def variational(data):
+    """A bound with a q that is neither the prior nor diagonal, and draws from it."""
+    kernel = sg.kernels.ConvolutionalSpectral(
+        FunctionGroup(Z, 0.5, shape=(2, 1)), FunctionGroup(Z, [[4.0], [9.0]], shape=(2, 1), warp="softplus")
+    )
+    bound = DoublyStochasticGP(ExactGP(kernel, Positive(0.3)))
+    rng = np.random.default_rng(1)
+    means = [rng.normal(size=mean.raw.shape) for mean in bound.means]
+    roots = [0.3 * np.tril(rng.normal(size=root.raw.shape)) for root in bound.roots]
+    bound = eqx.tree_at(lambda b: [m.raw for m in b.means] + [r.raw for r in b.roots], bound, means + roots)
+    return bound, Posterior.of_variational(bound, data, draws=1000, key=0)
+
+
+def test_draws_of_a_variational_posterior_have_the_moments_of_q(variational, data):
+    bound, posterior = variational
+    assert posterior.log_joint.shape == (1, 1000)
+    for mean, root, group in zip(
+        bound.means, bound.roots, (posterior.draws.kernel.lengthscale, posterior.draws.kernel.frequency), strict=True
+    ):
+        draws = group.whitened.raw[0]  # [draws, m, k]
+        assert draws.shape == (1000, 5, 2)
+        for k in range(2):
+            covariance = np.tril(root.raw[k]) @ np.tril(root.raw[k]).T
+            deviation = np.sqrt(np.diag(covariance))
+            errors = (draws[:, :, k].mean(axis=0) - mean.raw[k]) / (deviation / np.sqrt(1000))
+            assert np.max(np.abs(errors)) < 4.5
+            np.testing.assert_allclose(np.cov(draws[:, :, k].T), covariance, atol=0.2 * np.max(covariance))
+    with zoo.double():
+        value = eqx.filter_jit(lambda model: model.log_joint(data))(posterior.at(0, 7))
+    np.testing.assert_allclose(value, posterior.log_joint[0, 7], rtol=1e-10)
+
+
+def test_prediction_is_that_of_the_models_at_the_draws(variational, data):
+    _, posterior = variational
+    few = posterior.thinned(3)
+    T, y = np.linspace(-1.0, 1.0, 4)[:, None], np.array([0.1, -0.3, 0.0, 0.5])
+    models = [few.at(0, i) for i in range(3)]
+    parts = [model.predict(data, T) for model in models]
+    mean, variance = few.predict(data, T)
+    np.testing.assert_allclose(mean, np.mean([p.mean for p in parts], axis=0), rtol=1e-9)
+    second = np.mean([p.variance + p.mean**2 for p in parts], axis=0)
+    np.testing.assert_allclose(variance, second - mean**2, rtol=1e-7)
+    logs = [model.log_predictive_density(data, T, y) for model in models]
+    np.testing.assert_allclose(few.log_predictive_density(data, T, y), logsumexp(logs, axis=0) - np.log(3), rtol=1e-9)
+
+
+def test_spectrogram_and_local_frequency_over_the_posterior(variational):
+    _, posterior = variational
+    T, s, levels = np.linspace(-1.0, 1.0, 4)[:, None], np.linspace(0.0, 3.0, 6), (0.1, 0.5, 0.9)
+    few = posterior.thinned(5)
+    with zoo.double():
+        kernels = [few.at(0, i).enter().kernel for i in range(5)]
+    for found, values in [
+        (few.spectrogram(T, s, levels, resolution=0.1), [sg.spectrogram(k, T, s, resolution=0.1) for k in kernels]),
+        (few.local_frequency(T, levels), [sg.local_spectrum(k, T).frequency for k in kernels]),
+    ]:
+        np.testing.assert_allclose(found.mean, np.mean(values, axis=0), rtol=1e-8)
+        np.testing.assert_allclose(found.quantiles, np.quantile(values, levels, axis=0), rtol=1e-8)
+        assert np.all(np.diff(found.quantiles, axis=0) >= 0)
+
+
+def test_a_sparse_model_needs_no_other_prediction(data):
+    """q(u_f) of a sparse model: the mixture of its draws has the moments of the closed form."""
+    bound = DoublyStochasticGP(SparseGP(sg.kernels.SquaredExponential(0.7), 0.3, Z), deviation=0.5)
+    posterior = Posterior.of_variational(bound, data, draws=4000, key=0)
+    mean, variance = posterior.predict(data, X[:2], most=4000)
+    # v ~ N(0, ¼ I) instead of N(0, I): a quarter of what v explains, and all of what it does not.
+    with zoo.double():
+        kernel = bound.model.kernel
+        z, q = kernel.local(jnp.asarray(Z)), kernel.local(jnp.asarray(X[:2]))
+        A = np.linalg.solve(np.linalg.cholesky(kernel.gram(z)), kernel.cross(z, q))
+    np.testing.assert_allclose(mean, 0.0, atol=5 * 0.5 / np.sqrt(4000))
+    np.testing.assert_allclose(variance, 1.0 - 0.75 * np.sum(A**2, axis=0), rtol=0.05)
