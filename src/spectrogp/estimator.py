@@ -52,6 +52,12 @@ class Band(NamedTuple):
     lower: np.ndarray | None
     upper: np.ndarray | None
 
+    def times(self, factor: Any) -> Band:
+        """In other units."""
+        if self.lower is None or self.upper is None:
+            return Band(self.mean * factor, None, None)
+        return Band(self.mean * factor, self.lower * factor, self.upper * factor)
+
 
 class SpectralGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Gaussian-process regression that learns how the frequency content of a signal changes over its inputs.
@@ -156,10 +162,11 @@ class SpectralGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         X, self.times_ = _numbers_of(X)
         with _naming():
             X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
-        own = isinstance(self.kernel, AbstractKernel)  # its units are those of the data
-        self.X_mean_, self.X_scale_ = (np.zeros(X.shape[1]), np.ones(X.shape[1])) if own else _standard(X, "X")
+        self.X_mean_, self.X_scale_ = _standard(X, "X")
         self.y_mean_, self.y_scale_ = _standard(y, "y")
-        self.y_scale_ = np.float64(1.0) if own else self.y_scale_
+        if isinstance(self.kernel, AbstractKernel):  # its units are those of the data
+            self.X_mean_, self.X_scale_ = np.zeros(X.shape[1]), np.ones(X.shape[1])
+            self.y_scale_ = np.float64(1.0)
         given = Data.checked(X, y, error)
         data = Data(self._inside(X), (given.y - self.y_mean_) / self.y_scale_, given.error / self.y_scale_)
 
@@ -223,12 +230,13 @@ class SpectralGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             return self.approximation
         return "exact" if rows <= EXACT else "neighbours"
 
-    def _batch(self, data: Data) -> int | None:
-        minibatches = self._approximation(data.size) in ("neighbours", "svgp")
-        return BATCH if minibatches and data.size > BATCH else None
+    def _batch(self, rows: int) -> int | None:
+        minibatches = self._approximation(rows) in ("neighbours", "svgp")
+        return BATCH if minibatches and rows > BATCH else None
 
     def _to_optimum(self, model: Any, data: Data, key: Array, progress: Progress | None) -> None:
-        refresh, rows = None, data
+        refresh: models.Refresh | None = None
+        rows: Any = data
         if isinstance(model, AbstractNeighbourModel):
             refresh = models.Refresh(data, min(self.n_neighbors, data.size - 1))
             rows = refresh(model)
@@ -237,7 +245,7 @@ class SpectralGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             rows,
             steps=self.max_iter,
             key=key,
-            batch=self._batch(data),
+            batch=self._batch(data.size),
             learning_rate=self.learning_rate,
             refresh=refresh,
             progress=progress,
@@ -247,7 +255,7 @@ class SpectralGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _infer(self, key: Array, progress: Progress | None) -> Posterior:
         """Draws around the optimum."""
-        batch, each = self._batch(getattr(self.data_, "data", self.data_)), -(-self.n_draws // self.chains)
+        batch, each = self._batch(self.data_.size), -(-self.n_draws // self.chains)
         settings: dict[str, Any] = {"key": key, "progress": progress}
         if self.inference == "dsvi":
             bound = models.DoublyStochasticGP(self.model_)
@@ -258,8 +266,8 @@ class SpectralGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         settings |= {"chains": self.chains, "roles": ("latent", "hyperparameter")}
         if self.inference == "nuts":
             return sample_nuts(self.model_, self.data_, draws=each, warmup=self.warmup, **settings)
-        steps = {"steps": THIN * each, "burn_in": THIN * self.warmup, "thin": THIN}
-        return sample_sghmc(self.model_, self.data_, batch=batch, **steps, **settings)
+        settings |= {"steps": THIN * each, "burn_in": THIN * self.warmup, "thin": THIN}
+        return sample_sghmc(self.model_, self.data_, batch=batch, **settings)
 
     @contextmanager
     def _progress(self, description: str) -> Iterator[Progress | None]:
@@ -324,8 +332,7 @@ class SpectralGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         ``[n, a]`` for one input, with a components, and wavevectors ``[n, a, d]`` for several.
         """
         band = self._band(_Frequency(self._inputs(X)), level)
-        scale = self.X_scale_ if self.n_features_in_ > 1 else self.X_scale_[0]
-        return Band(*(None if part is None else part / scale for part in band))
+        return band.times(1.0 / (self.X_scale_ if self.n_features_in_ > 1 else self.X_scale_[0]))
 
     def spectrogram(self, X: Any, frequency: Any, *, axis: int | None = None, level: float = 0.9) -> Band:
         """The spectrogram ``[n, m]`` at inputs ``X [n, d]`` and frequencies in cycles per unit, with its interval.
@@ -336,9 +343,7 @@ class SpectralGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         rows, frequency = self._inputs(X), np.asarray(frequency, np.float64)
         scale = self.X_scale_ if axis is None else self.X_scale_[[axis]]
         inside = frequency * (scale if frequency.ndim > 1 else scale[0])
-        unit = self.y_scale_**2 * np.prod(scale)
-        band = self._band(_Spectrogram(rows, inside, axis), level)
-        return Band(*(None if part is None else part * unit for part in band))
+        return self._band(_Spectrogram(rows, inside, axis), level).times(self.y_scale_**2 * np.prod(scale))
 
     def _band(self, function: Any, level: float) -> Band:
         if not 0.0 < level < 1.0:
