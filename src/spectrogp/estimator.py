@@ -162,12 +162,12 @@ class SpectralGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         X, self.times_ = _numbers_of(X)
         with _naming():
             X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
+        given = Data.checked(X, y, error)
         self.X_mean_, self.X_scale_ = _standard(X, "X")
-        self.y_mean_, self.y_scale_ = _standard(y, "y")
+        self.y_mean_, self.y_scale_ = _standard(np.asarray(given.y), "y")
         if isinstance(self.kernel, AbstractKernel):  # its units are those of the data
             self.X_mean_, self.X_scale_ = np.zeros(X.shape[1]), np.ones(X.shape[1])
             self.y_scale_ = np.float64(1.0)
-        given = Data.checked(X, y, error)
         data = Data(self._inside(X), (given.y - self.y_mean_) / self.y_scale_, given.error / self.y_scale_)
 
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
@@ -522,10 +522,10 @@ def _days(times: np.ndarray) -> np.ndarray:
 
 @contextmanager
 def _naming() -> Iterator[None]:
-    """scikit-learn's checks name the argument in all their errors but that for text."""
+    """scikit-learn's checks name the argument in all their errors but those for what is no number."""
     try:
         yield
-    except ValueError as error:
-        if "could not convert string" in str(error):
-            raise ValueError(f"X and y must hold numbers (X also times): {error}") from error
+    except (TypeError, ValueError) as error:
+        if isinstance(error, TypeError) or "could not convert string" in str(error):
+            raise type(error)(f"X and y must hold numbers (X also times): {error}") from error
         raise
