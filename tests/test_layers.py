@@ -38,7 +38,7 @@ LAYERS = [
     "inference",
     "initialise",
     "io",
-    "tables",
+    "tables estimator",
     "plots datasets",
     "experiments.gallery",
     "experiments.fig1 experiments.fig2 experiments.fig3 experiments.fig4 experiments.table1 experiments.solar",

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from . import datasets, inference, kernels, likelihoods, models
     from .compilation import cache_compilations
     from .data import Data
+    from .estimator import SpectralGPRegressor
     from .io import load, save
     from .layers import Layer, compositional_layers, covariance_layers
     from .numerics import precision
@@ -31,6 +32,7 @@ _HOME = {
     "Normal": "parameters",
     "Positive": "parameters",
     "Real": "parameters",
+    "SpectralGPRegressor": "estimator",
     "basis_on_grid": "sampling",
     "cache_compilations": "compilation",
     "compositional_layers": "layers",
@@ -61,6 +63,7 @@ __all__ = [
     "Normal",
     "Positive",
     "Real",
+    "SpectralGPRegressor",
     "basis_on_grid",
     "cache_compilations",
     "compositional_layers",

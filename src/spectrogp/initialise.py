@@ -464,6 +464,7 @@ def _frequency(start: Start, Z: np.ndarray, cycles: np.ndarray | None = None) ->
 
 
 @entry_point
+@eqx.filter_jit
 def _values(group: FunctionGroup, X: Any) -> Any:
     return group(inputs(X))
 

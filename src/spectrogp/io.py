@@ -40,7 +40,9 @@ _REGISTRY = {
     name: home
     for home, names in {
         "data": "Data",
+        "estimator": "SpectralGPRegressor",
         "inference": "Fit Posterior",
+        "initialise": "Spectrum Start",
         "kernels": """Characteristic Chirplet ConvolutionalSpectral FullConvolutionalSpectral GeneralizedSpectral
             GeneralizedSpectralMixture HarmonizableMixture IntegratedPhase NonstationaryQuadratic Phase PlanePhase
             Product Scaled SpectralMixture SquaredExponential Sum Warped""",

@@ -105,20 +105,9 @@ class FunctionGroup(AbstractRandom):
         ``deviation`` (broadcast to ``[n, *shape]``) says how closely, before the warp: the posterior mode of v when the
         values are seen with normal errors of that size.
         """
-        X, shape = inputs(X), self.whitened.raw.shape
-        group = constrain(self)
-        nothing = jnp.zeros((X.shape[0], shape[1]))
-        seen = jnp.asarray(_UNWARPS[self.warp](np.asarray(values, np.float64))) - with_mean(
-            nothing, group.mean, group.trend, X
-        )
-        near = jnp.broadcast_to(jnp.asarray(deviation, float), seen.shape).reshape(-1, shape[1]) ** -2
-        A = group.amplitude * group.inverse() @ _squared_exponential(group.inducing, X, group.lengthscale)
-
-        def mode(near: Array, seen: Array) -> Array:
-            return jnp.linalg.solve((A * near) @ A.T + jnp.eye(shape[0]), A @ (near * seen))
-
-        whitened = jax.vmap(mode, in_axes=1, out_axes=1)(near, seen.reshape(-1, shape[1]))
-        return eqx.tree_at(lambda group: group.whitened.raw, self, whitened)
+        seen = jnp.asarray(_UNWARPS[self.warp](np.asarray(values, np.float64)))
+        near = jnp.broadcast_to(jnp.asarray(deviation, float), seen.shape) ** -2
+        return eqx.tree_at(lambda group: group.whitened.raw, self, _mode(self, inputs(X), seen, near))
 
     # Of a constrained group, as ``realise`` meets it inside a model:
 
@@ -170,6 +159,20 @@ class FunctionGroup(AbstractRandom):
     def __call__(self, X: Array) -> Array:
         """Values at inputs: of the functions as they stand (their conditional mean)."""
         return constrain(self).realise()(X)
+
+
+@eqx.filter_jit  # one program instead of dozens of small ones
+def _mode(group: FunctionGroup, X: Array, seen: Array, near: Array) -> Array:
+    """Whitened values given m + h ``[n, *shape]`` seen at X with precisions ``near``."""
+    m, k = group.whitened.raw.shape
+    group = constrain(group)
+    seen = seen - with_mean(jnp.zeros((X.shape[0], k)), group.mean, group.trend, X)
+    A = group.amplitude * group.inverse() @ _squared_exponential(group.inducing, X, group.lengthscale)
+
+    def mode(near: Array, seen: Array) -> Array:
+        return jnp.linalg.solve((A * near) @ A.T + jnp.eye(m), A @ (near * seen))
+
+    return jax.vmap(mode, in_axes=1, out_axes=1)(near.reshape(-1, k), seen.reshape(-1, k))
 
 
 class RandomWaves(eqx.Module):

@@ -1,0 +1,531 @@
+"""The estimator: everything from rows of data to a fitted model, in the interface of scikit-learn and in own units."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import date
+from typing import Any, Literal, NamedTuple, Self
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from scipy.special import logsumexp
+from scipy.stats import norm
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from . import models
+from .data import Data
+from .inference import Posterior, maximise, progress_bar, sample_nuts, sample_sghmc
+from .inference.loop import Progress
+from .initialise import Kind, Spectrum, Start, find_start, inducing_inputs, kernel_from, noise_from
+from .io import FilePath, save
+from .kernels import AbstractKernel
+from .models.base import BLOCK
+from .models.neighbour import AbstractNeighbourModel
+from .numerics import entry_point
+from .sampling import as_count
+from .spectra import local_spectrum, spectrogram
+
+Inference = Literal["map", "nuts", "sghmc", "dsvi"]
+Approximation = Literal["auto", "exact", "sgpr", "svgp", "neighbours", "full-scale"]
+
+KERNELS = ("auto", "se", "nsq", "sm", "gsm", "hmk", "convolutional", "chirplet", "phase")
+INFERENCES = ("map", "nuts", "sghmc", "dsvi")
+APPROXIMATIONS = ("auto", "exact", "sgpr", "svgp", "neighbours", "full-scale")
+EXACT = 2000  # rows up to which ``approximation="auto"`` is exact
+BATCH = 1024  # rows of a step on larger data, of the models that take minibatches
+COMPONENTS = 4  # at most, when their number is chosen from the data
+THIN = 10  # steps of SG-HMC for each draw
+DAY = np.timedelta64(1, "D") / np.timedelta64(1, "us")
+
+
+class Band(NamedTuple):
+    """Posterior mean, and the ends of a central credible interval (None where no posterior was inferred)."""
+
+    mean: np.ndarray
+    lower: np.ndarray | None
+    upper: np.ndarray | None
+
+    def times(self, factor: Any) -> Band:
+        """In other units."""
+        if self.lower is None or self.upper is None:
+            return Band(self.mean * factor, None, None)
+        return Band(self.mean * factor, self.lower * factor, self.upper * factor)
+
+
+class SpectralGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """Gaussian-process regression that learns how the frequency content of a signal changes over its inputs.
+
+        model = SpectralGPRegressor().fit(t, y)                     # t [n, 1], y [n]
+        mean, deviation = model.predict(t_new, return_std=True)
+        frequency = model.instantaneous_frequency(t_new).mean       # cycles per unit of t
+
+    Inputs and outputs are standardised inside; all that comes out is in the units that went in. Columns of times count
+    in days since 1970 (UTC), so that frequencies are in cycles per day.
+
+    Parameters
+    ----------
+    kernel
+        "se", "nsq", "sm", "gsm", "hmk", "convolutional", "chirplet" or "phase", started from what is found in the data;
+        "auto" is "phase" for one input and "convolutional" for several. Or a kernel object, in the units of the data:
+        then inputs stay as they are, and outputs are centred only.
+    n_components
+        How many oscillations (None: as many as are significant, at most 4). Stationary kernels have at most so many.
+    inference
+        "map" is the optimum of the log joint density. "nuts", "sghmc" (samplers) and "dsvi" (variational) go on from
+        there to a posterior over all functions, and predictions average over it.
+    approximation
+        "exact", "sgpr", "svgp" (inducing points), "neighbours", or "full-scale" (both). "auto" is exact up to 2000 rows
+        and neighbours with minibatches beyond.
+    random_state
+        Seed, generator or None; the same integer gives the same result.
+    max_iter
+        Steps of Adam towards the optimum ("dsvi" takes three times as many for its bound).
+    learning_rate
+        Of Adam.
+    resolution
+        Number of inputs at which each function of the kernel has its values.
+    n_inducing, n_neighbors
+        Size of the approximations.
+    n_draws, warmup, chains
+        Of the posterior: draws in all, steps before the first one (of SG-HMC 10 times as many), chains of a sampler.
+    highest_frequency
+        Where the search in the data ends, cycles per unit; by default at the Nyquist frequency of the average spacing.
+    verbose
+        Whether to show the progress.
+
+    Attributes
+    ----------
+    model_
+        The model at the optimum, in standardised units; ``data_`` is what it was fitted to.
+    posterior_
+        Draws of it, or None after "map".
+    start_
+        What was found in the data before the fit, in own units; print it for a report.
+    history_, n_iter_
+        The objective at every step to the optimum, and their number.
+    X_mean_, X_scale_, y_mean_, y_scale_
+        What inputs and outputs were standardised with.
+    times_
+        Which columns of X held times.
+    """
+
+    def __init__(
+        self,
+        kernel: Any = "auto",
+        n_components: int | None = None,
+        inference: Inference = "map",
+        approximation: Approximation = "auto",
+        random_state: Any = None,
+        *,
+        max_iter: int = 500,
+        learning_rate: float = 0.03,
+        resolution: int = 30,
+        n_inducing: int = 100,
+        n_neighbors: int = 20,
+        n_draws: int = 400,
+        warmup: int = 300,
+        chains: int = 4,
+        highest_frequency: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.kernel = kernel
+        self.n_components = n_components
+        self.inference = inference
+        self.approximation = approximation
+        self.random_state = random_state
+        self.max_iter = max_iter
+        self.learning_rate = learning_rate
+        self.resolution = resolution
+        self.n_inducing = n_inducing
+        self.n_neighbors = n_neighbors
+        self.n_draws = n_draws
+        self.warmup = warmup
+        self.chains = chains
+        self.highest_frequency = highest_frequency
+        self.verbose = verbose
+
+    # Fitting
+
+    def fit(self, X: Any, y: Any, error: Any = None) -> Self:
+        """Fit to inputs ``X [n, d]`` and outputs ``y [n]``, with known standard deviations ``error`` (``[n]`` or one).
+
+        The fitted noise is what there is beside the known errors. X may be a data frame; columns may hold times.
+        """
+        self._check_parameters()
+        X, self.times_ = _numbers_of(X)
+        with _naming():
+            X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
+        given = Data.checked(X, y, error)
+        self.X_mean_, self.X_scale_ = _standard(X, "X")
+        self.y_mean_, self.y_scale_ = _standard(np.asarray(given.y), "y")
+        if isinstance(self.kernel, AbstractKernel):  # its units are those of the data
+            self.X_mean_, self.X_scale_ = np.zeros(X.shape[1]), np.ones(X.shape[1])
+            self.y_scale_ = np.float64(1.0)
+        data = Data(self._inside(X), (given.y - self.y_mean_) / self.y_scale_, given.error / self.y_scale_)
+
+        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        of_optimum, of_posterior = jax.random.split(jax.random.key(seed))
+        start = self._start(data, seed)
+        self.start_ = _in_own_units(start, self.X_mean_, self.X_scale_, float(self.y_scale_))
+        model = self._build(start, data, seed)
+        with self._progress("optimum") as progress:
+            self._to_optimum(model, data, of_optimum, progress)
+        self.posterior_ = None
+        if self.inference != "map":
+            with self._progress("posterior") as progress:
+                self.posterior_ = self._infer(of_posterior, progress)
+        return self
+
+    def _check_parameters(self) -> None:
+        if not isinstance(self.kernel, AbstractKernel) and self.kernel not in KERNELS:
+            raise ValueError(f"kernel must be one of {', '.join(KERNELS)}, or a kernel object; got {self.kernel!r}")
+        for name, known in (("inference", INFERENCES), ("approximation", APPROXIMATIONS)):
+            if getattr(self, name) not in known:
+                raise ValueError(f"{name} must be one of {', '.join(known)}; got {getattr(self, name)!r}")
+        least = {"max_iter": 1, "resolution": 2, "n_inducing": 1, "n_neighbors": 1, "n_draws": 1, "warmup": 1}
+        least |= {"chains": 1} | ({} if self.n_components is None else {"n_components": 1})
+        for name, bound in least.items():
+            value = getattr(self, name)
+            if not isinstance(value, int | np.integer) or value < bound:
+                raise ValueError(f"{name} must be an integer of at least {bound}, got {value!r}")
+
+    def _start(self, data: Data, seed: int) -> Start:
+        highest = None if self.highest_frequency is None else np.asarray(self.highest_frequency) * self.X_scale_
+        components = self.n_components
+        # Where they have no meaning of their own, as in a kernel object, a few tell enough about the noise.
+        most = COMPONENTS if components is None else components
+        return find_start(
+            data.X, data.y, data.error, components=components, most=most, highest_frequency=highest, seed=seed
+        )
+
+    def _build(self, start: Start, data: Data, seed: int) -> Any:
+        """The model at its start."""
+        kernel, noise = self.kernel, noise_from(start)
+        if not isinstance(kernel, AbstractKernel):
+            several: Kind = "convolutional" if data.X.shape[1] > 1 else "phase"
+            kernel = kernel_from(start, several if kernel == "auto" else kernel, inducing=self.resolution, seed=seed)
+        match self._approximation(data.size):
+            case "exact":
+                return models.ExactGP(kernel, noise)
+            case "neighbours":
+                return models.NeighbourGP(kernel, noise)
+        Z = inducing_inputs(np.asarray(data.X), min(self.n_inducing, data.size), np.random.default_rng(seed))
+        match self.approximation:
+            case "sgpr":
+                return models.CollapsedGP(kernel, noise, Z)
+            case "full-scale":
+                return models.FullScaleGP(kernel, noise, Z)
+        # Samplers draw the inducing values, and variational inference has a distribution over them.
+        return (models.SparseGP if self.inference in ("nuts", "sghmc") else models.VariationalGP)(kernel, noise, Z)
+
+    def _approximation(self, rows: int) -> Approximation:
+        if self.approximation != "auto":
+            return self.approximation
+        return "exact" if rows <= EXACT else "neighbours"
+
+    def _batch(self, rows: int) -> int | None:
+        minibatches = self._approximation(rows) in ("neighbours", "svgp")
+        return BATCH if minibatches and rows > BATCH else None
+
+    def _to_optimum(self, model: Any, data: Data, key: Array, progress: Progress | None) -> None:
+        refresh: models.Refresh | None = None
+        rows: Any = data
+        if isinstance(model, AbstractNeighbourModel):
+            refresh = models.Refresh(data, min(self.n_neighbors, data.size - 1))
+            rows = refresh(model)
+        fit = maximise(
+            model,
+            rows,
+            steps=self.max_iter,
+            key=key,
+            batch=self._batch(data.size),
+            learning_rate=self.learning_rate,
+            refresh=refresh,
+            progress=progress,
+        )
+        self.model_, self.history_, self.n_iter_ = fit.model, fit.history, len(fit.history)
+        self.data_ = rows if refresh is None else refresh(fit.model)
+
+    def _infer(self, key: Array, progress: Progress | None) -> Posterior:
+        """Draws around the optimum."""
+        batch, each = self._batch(self.data_.size), -(-self.n_draws // self.chains)
+        settings: dict[str, Any] = {"key": key, "progress": progress}
+        if self.inference == "dsvi":
+            bound = models.DoublyStochasticGP(self.model_)
+            fit = maximise(
+                bound, self.data_, steps=3 * self.max_iter, batch=batch, learning_rate=self.learning_rate, **settings
+            )
+            return Posterior.of_variational(fit.model, self.data_, draws=self.n_draws, key=key)
+        settings |= {"chains": self.chains, "roles": ("latent", "hyperparameter")}
+        if self.inference == "nuts":
+            return sample_nuts(self.model_, self.data_, draws=each, warmup=self.warmup, **settings)
+        settings |= {"steps": THIN * each, "burn_in": THIN * self.warmup, "thin": THIN}
+        return sample_sghmc(self.model_, self.data_, batch=batch, **settings)
+
+    @contextmanager
+    def _progress(self, description: str) -> Iterator[Progress | None]:
+        if not self.verbose:
+            yield None
+            return
+        with progress_bar(description) as progress:
+            yield progress
+
+    # Prediction
+
+    def predict(self, X: Any, return_std: bool = False, noise: bool = True) -> Any:
+        """Mean ``[n]`` of the outputs at inputs ``X [n, d]``; with ``return_std`` also their standard deviation.
+
+        The deviation is that of a new output; without ``noise``, that of the function behind it.
+        """
+        f = self._at(self._inputs(X))
+        mean = self.y_mean_ + self.y_scale_ * np.mean(f.mean, axis=0)
+        if not return_std:
+            return mean
+        # Of all draws together: the law of total variance.
+        variance = np.mean(f.variance + noise * f.noise, axis=0) + np.var(f.mean, axis=0)
+        return mean, self.y_scale_ * np.sqrt(variance)
+
+    def log_predictive_density(self, X: Any, y: Any, error: Any = None) -> np.ndarray:
+        """log p(y | data) of each output ``y [n]`` at inputs ``X [n, d]``, noise and known errors included."""
+        f = self._at(self._inputs(X))
+        new = Data.checked(np.zeros((f.mean.shape[1], 1)), y, error)
+        z, s = (np.asarray(part) / self.y_scale_ for part in (new.y - self.y_mean_, new.error))
+        densities = norm.logpdf(z, f.mean, np.sqrt(f.variance + f.noise + s**2))
+        return np.asarray(logsumexp(densities, axis=0) - np.log(len(densities)) - np.log(self.y_scale_))
+
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0, noise: bool = True) -> np.ndarray:
+        """Draws ``[n, n_samples]`` of outputs at inputs ``X [n, d]``, jointly; without ``noise``, of the function."""
+        rows, count = self._inputs(X), as_count(n_samples)
+        rng = check_random_state(random_state)
+        key = jax.random.key(int(rng.randint(np.iinfo(np.int32).max)))
+        functions = [
+            model.draw(self.data_, rows, key=jax.random.fold_in(key, i), num_samples=number)
+            for i, (model, number) in enumerate(self._drawn_models(rng, count))
+        ]
+        draws = np.concatenate(functions)
+        if noise:
+            draws = draws + np.sqrt(np.mean(self._at(rows).noise, axis=0)) * rng.normal(size=draws.shape)
+        return np.asarray(self.y_mean_ + self.y_scale_ * draws.T)
+
+    def _drawn_models(self, rng: np.random.RandomState, count: int) -> Iterator[tuple[Any, int]]:
+        """Models drawn from the posterior, and how many draws of the function each gives."""
+        if self.posterior_ is None:
+            yield self.model_, count
+            return
+        chains, length = self.posterior_.log_joint.shape
+        places, numbers = np.unique(rng.randint(chains * length, size=count), return_counts=True)
+        for place, number in zip(places, numbers, strict=True):
+            yield self.posterior_.at(*divmod(int(place), length)), int(number)
+
+    # Frequencies
+
+    def instantaneous_frequency(self, X: Any, level: float = 0.9) -> Band:
+        """The local frequency of every component at inputs ``X [n, d]``, in cycles per unit, with a credible interval.
+
+        ``[n, a]`` for one input, with a components, and wavevectors ``[n, a, d]`` for several.
+        """
+        band = self._band(_Frequency(self._inputs(X)), level)
+        return band.times(1.0 / (self.X_scale_ if self.n_features_in_ > 1 else self.X_scale_[0]))
+
+    def spectrogram(self, X: Any, frequency: Any, *, axis: int | None = None, level: float = 0.9) -> Band:
+        """The spectrogram ``[n, m]`` at inputs ``X [n, d]`` and frequencies in cycles per unit, with its interval.
+
+        ``frequency`` is ``[m]`` for one input and wavevectors ``[m, d]`` for several, or ``[m]`` with an ``axis`` for
+        the marginal along it. A two-sided density: its integral over all frequencies is the variance of the function.
+        """
+        rows, frequency = self._inputs(X), np.asarray(frequency, np.float64)
+        scale = self.X_scale_ if axis is None else self.X_scale_[[axis]]
+        inside = frequency * (scale if frequency.ndim > 1 else scale[0])
+        return self._band(_Spectrogram(rows, inside, axis), level).times(self.y_scale_**2 * np.prod(scale))
+
+    def _band(self, function: Any, level: float) -> Band:
+        if not 0.0 < level < 1.0:
+            raise ValueError(f"level must lie between 0 and 1, got {level!r}")
+        values = self._of(function)
+        if self.posterior_ is None:
+            return Band(values[0], None, None)
+        lower, upper = np.quantile(values, (0.5 - 0.5 * level, 0.5 + 0.5 * level), axis=0)
+        return Band(np.mean(values, axis=0), lower, upper)
+
+    # Files
+
+    def save(self, path: FilePath) -> None:
+        """Write the fitted estimator to a file that ``spectrogp.load`` reads; no code, no pickle."""
+        check_is_fitted(self)
+        save(path, self)
+
+    # Inside
+
+    def _inside(self, X: np.ndarray) -> np.ndarray:
+        return (X - self.X_mean_) / self.X_scale_
+
+    def _inputs(self, X: Any) -> np.ndarray:
+        """Standardised inputs."""
+        check_is_fitted(self)
+        X, times = _numbers_of(X)
+        with _naming():
+            X = validate_data(self, X, dtype=np.float64, reset=False)
+        if np.any(times != self.times_):
+            column = int(np.argmax(times != self.times_))
+            kinds = ("times", "numbers") if self.times_[column] else ("numbers", "times")
+            raise ValueError(f"column {column} of X held {kinds[0]} in fit, but holds {kinds[1]} now")
+        return self._inside(X)
+
+    def _at(self, X: np.ndarray) -> _Prediction:
+        """What the model, or each draw of it, says at standardised inputs: ``[s, t]``.
+
+        Programs are compiled for a number of rows, so inputs are filled up to one of few numbers.
+        """
+        rows = X[np.minimum(np.arange(_rounded(len(X))), len(X) - 1)]
+        members = None
+        if isinstance(self.model_, AbstractNeighbourModel):
+            # Neighbours are found outside compiled programs, and are those under the optimum for all draws.
+            members = self.model_.enter().neighbours(self.data_, rows)
+        values = self._of(_Predict(self.data_, members, rows))
+        return jax.tree.map(lambda leaf: leaf[:, : len(X)], values)
+
+    def _of(self, function: Any) -> Any:
+        """``function(model)`` at every draw, or at the optimum alone: ``[s, ...]``."""
+        if self.posterior_ is None:
+            return jax.tree.map(lambda leaf: leaf[None], _call(function, self.model_))
+        values = self.posterior_.thinned(self.n_draws).map(function)
+        return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), values)
+
+
+# Functions of a model with raw parameters, as modules: calls of equal shapes share one compiled program.
+
+
+class _Prediction(NamedTuple):
+    """Mean and variance of the function, and the variance of the noise, ``[t]``."""
+
+    mean: Array
+    variance: Array
+    noise: Array
+
+
+class _Predict(eqx.Module):
+    data: Any
+    members: Any  # neighbours of the inputs, for models that need them
+    X: Any
+
+    def __call__(self, model: Any) -> _Prediction:
+        model, X = model.enter(), jnp.asarray(self.X)
+        f = model.moments(self.data, X, *([] if self.members is None else [self.members]))
+        scale = model.likelihood.scale_at(X, jnp.zeros(len(X)))
+        return _Prediction(f.mean, f.variance, jnp.broadcast_to(scale**2, f.mean.shape))
+
+
+class _Frequency(eqx.Module):
+    X: Any
+
+    def __call__(self, model: Any) -> Array:
+        frequency = local_spectrum(model.enter().kernel, self.X).frequency
+        # With one input the sign of a frequency says nothing.
+        return frequency if self.X.shape[1] > 1 else jnp.abs(frequency[..., 0])
+
+
+class _Spectrogram(eqx.Module):
+    X: Any
+    frequency: Any
+    axis: int | None = eqx.field(static=True)
+
+    def __call__(self, model: Any) -> Array:
+        return spectrogram(model.enter().kernel, self.X, self.frequency, axis=self.axis)
+
+
+@entry_point
+def _call(function: Any, model: Any) -> Any:
+    return function(model)
+
+
+def _rounded(rows: int) -> int:
+    """A power of two from 16 to the rows that models predict at once, or a multiple of these."""
+    return max(16, 2 ** (rows - 1).bit_length()) if rows <= BLOCK else -(-rows // BLOCK) * BLOCK
+
+
+# Units
+
+
+def _standard(values: np.ndarray, name: str) -> tuple[Any, Any]:
+    """Mean and standard deviation of every column; those of a constant one are its value and 1."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean, deviation = values.mean(axis=0), values.std(axis=0)
+    if not (np.all(np.isfinite(mean)) and np.all(np.isfinite(deviation))):
+        raise ValueError(f"{name} has values too large for their variance to be a float64: scale them")
+    # By its range, since rounding gives a constant column a tiny deviation.
+    varies = (np.ptp(values, axis=0) > 0) & (deviation > 0)
+    return np.where(varies, mean, values[0])[()], np.where(varies, deviation, 1.0)[()]
+
+
+def _in_own_units(start: Start, mean: np.ndarray, scale: np.ndarray, output: float) -> Start:
+    """What was found in standardised data, for data of this mean and scale of the inputs and scale of the outputs."""
+    spectrum = Spectrum(
+        start.spectrum.frequency / scale, start.spectrum.bandwidth / scale, start.spectrum.amplitude * output
+    )
+    return dataclasses.replace(
+        start,
+        centres=mean + start.centres * scale,
+        extent=mean + start.extent * scale,
+        frequency=start.frequency / scale,
+        band=start.band / scale,
+        lengthscale=start.lengthscale * scale,
+        smooth_lengthscale=start.smooth_lengthscale * scale,
+        scale=start.scale * scale,
+        amplitude=start.amplitude * output,
+        noise=start.noise * output,
+        spread=start.spread * output,
+        spectrum=spectrum,
+    )
+
+
+# Inputs from the outside
+
+
+def _numbers_of(X: Any) -> tuple[Any, np.ndarray]:
+    """X with its times as days since 1970, and which columns these are."""
+    if hasattr(X, "isetitem"):  # a data frame of pandas
+        columns = [X.iloc[:, i] for i in range(X.shape[1])]
+        times = np.array([_holds_times(column.dtype, column) for column in columns], dtype=bool)
+        if np.any(times):
+            X = X.copy()
+            for i in np.flatnonzero(times):
+                X.isetitem(i, _days(columns[i].to_numpy("datetime64[us]")))
+        return X, times
+    array = np.asarray(X) if isinstance(X, np.ndarray | list | tuple) else None
+    if array is None or array.ndim != 2 or array.dtype.kind not in "MO":
+        return X, np.zeros(np.shape(X)[1] if len(np.shape(X)) == 2 else 1, dtype=bool)
+    times = np.array([_holds_times(array.dtype, column) for column in array.T], dtype=bool)
+    if not np.any(times):
+        return X, times
+    parts = [
+        _days(column.astype("datetime64[us]")) if time else column for column, time in zip(array.T, times, strict=True)
+    ]
+    return np.column_stack(parts), times
+
+
+def _holds_times(dtype: Any, column: Any) -> bool:
+    kind = getattr(dtype, "kind", "")
+    return kind == "M" or (kind == "O" and len(column) > 0 and all(isinstance(value, date) for value in column))
+
+
+def _days(times: np.ndarray) -> np.ndarray:
+    """Days since 1970; a missing time is not a number."""
+    return np.where(np.isnat(times), np.nan, times.astype(np.int64) / DAY)
+
+
+@contextmanager
+def _naming() -> Iterator[None]:
+    """scikit-learn's checks name the argument in all their errors but those for what is no number."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        if isinstance(error, TypeError) or "could not convert string" in str(error):
+            raise type(error)(f"X and y must hold numbers (X also times): {error}") from error
+        raise
