@@ -4,19 +4,16 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 OUT ?= out
 
-.PHONY: help demo test check-estimator lint bench sbc clean
+.PHONY: help demo test lint bench sbc clean
 
 help:  ## list the targets
-	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 demo: $(VENV)/installed  ## make the main figures into $(OUT)/demo, offline
 	$(BIN)/spectrogp demo --out $(OUT)/demo
 
 test: $(VENV)/installed-dev  ## run all tests
 	$(BIN)/python -m pytest -n 2 --dist worksteal
-
-check-estimator: $(VENV)/installed-dev  ## run all of scikit-learn's checks of the estimator
-	$(BIN)/python -m pytest -m checks tests/test_estimator.py
 
 lint: $(VENV)/installed-dev  ## check style and types
 	$(BIN)/ruff check .

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 from sklearn.base import clone
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import spectrogp as sg
 from spectrogp.estimator import _rounded, _standard
@@ -293,9 +292,3 @@ def test_bad_parameters(parameter):
 def test_bad_levels(fitted, tone):
     with pytest.raises(ValueError, match="level must lie between 0 and 1"):
         fitted.instantaneous_frequency(tone[0], level=1.0)
-
-
-@pytest.mark.checks
-@parametrize_with_checks([sg.SpectralGPRegressor(**FAST)])
-def test_rules_of_scikit_learn(estimator, check):
-    check(estimator)

@@ -384,11 +384,8 @@ class SpectralGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Programs are compiled for a number of rows, so inputs are filled up to one of few numbers.
         """
         rows = X[np.minimum(np.arange(_rounded(len(X))), len(X) - 1)]
-        members = None
-        if isinstance(self.model_, AbstractNeighbourModel):
-            # Neighbours are found outside compiled programs, and are those under the optimum for all draws.
-            members = self.model_.enter().neighbours(self.data_, rows)
-        values = self._of(_Predict(self.data_, members, rows))
+        # What is found outside compiled programs, as neighbours are, is that of the optimum for all draws.
+        values = self._of(_Predict(self.model_.ready(self.data_, rows), rows))
         return jax.tree.map(lambda leaf: leaf[:, : len(X)], values)
 
     def _of(self, function: Any) -> Any:
@@ -412,12 +409,11 @@ class _Prediction(NamedTuple):
 
 class _Predict(eqx.Module):
     data: Any
-    members: Any  # neighbours of the inputs, for models that need them
     X: Any
 
     def __call__(self, model: Any) -> _Prediction:
         model, X = model.enter(), jnp.asarray(self.X)
-        f = model.moments(self.data, X, *([] if self.members is None else [self.members]))
+        f = model.moments(self.data, X)
         scale = model.likelihood.scale_at(X, jnp.zeros(len(X)))
         return _Prediction(f.mean, f.variance, jnp.broadcast_to(scale**2, f.mean.shape))
 
