@@ -24,7 +24,7 @@ bench: $(VENV)/installed-bench  ## time the kernels and spectrograms
 	$(BIN)/python -m benchmarks --out $(OUT)/bench
 
 sbc: $(VENV)/installed  ## check by simulation that the sampler is calibrated (half an hour on one core)
-	$(BIN)/python -m benchmarks.calibration --out $(OUT)/sbc
+	$(BIN)/python -m benchmarks.calibration --seed 2 --out $(OUT)/sbc
 
 clean:  ## remove the virtual environment and everything made
 	rm -rf $(VENV) $(OUT) .pytest_cache .mypy_cache .ruff_cache .hypothesis

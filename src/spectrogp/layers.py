@@ -23,14 +23,13 @@ from jax import Array
 
 from .kernels import (
     AbstractKernel,
-    Characteristic,
     Chirplet,
     ConvolutionalSpectral,
     NonstationaryQuadratic,
     SquaredExponential,
     Warped,
 )
-from .kernels.base import Local
+from .kernels.base import AbstractInner, Local
 from .linalg import cholesky
 from .numerics import entry_point
 from .parameters import LogNormal, Normal, Positive, Real, constrain, latent
@@ -165,7 +164,7 @@ class Slot(eqx.Module):
         return WARPS[self.warp](with_mean(self.scale * h, self.mean, None, X))
 
 
-class Layered(AbstractKernel):
+class Layered(AbstractInner):
     """A kernel several of whose parameters (its ``Slot`` s) are functions of one group or layer.
 
     So the lengthscales and frequencies of a layer share their prior, θ = F∘f with one vector-valued f.
@@ -190,15 +189,6 @@ class Layered(AbstractKernel):
 
         filled: AbstractKernel = jax.tree.map(fill, self.kernel, is_leaf=lambda node: isinstance(node, Slot))
         return filled.local(X)
-
-    def pair(self, p: Local, q: Local) -> Characteristic:
-        return self.kernel.pair(p, q)
-
-    def cross(self, p: Local, q: Local) -> Array:
-        return self.kernel.cross(p, q)
-
-    def diagonal(self, p: Local) -> Array:
-        return self.kernel.diagonal(p)
 
 
 def covariance_layers(

@@ -192,7 +192,22 @@ class Scaled(AbstractKernel):
         return self.kernel.diagonal(p[0]) * p[1][:, 0] ** 2
 
 
-class Warped(AbstractKernel):
+class AbstractInner(AbstractKernel):
+    """Another kernel with local parameters of its own making: pairs of them are that kernel's."""
+
+    kernel: eqx.AbstractVar[AbstractKernel]
+
+    def pair(self, p: Local, q: Local) -> Characteristic:
+        return self.kernel.pair(p, q)
+
+    def cross(self, p: Local, q: Local) -> Array:
+        return self.kernel.cross(p, q)
+
+    def diagonal(self, p: Local) -> Array:
+        return self.kernel.diagonal(p)
+
+
+class Warped(AbstractInner):
     """k(f(x_i), f(x_j)): a kernel on warped inputs, f any callable ``[n, d] → [n, d']``.
 
     ``Warped(SquaredExponential(ℓ), f)`` is the conditional kernel of a deep GP (Shen, Heinonen & Kaski 2020, Eq. 26);
@@ -212,15 +227,6 @@ class Warped(AbstractKernel):
         if warped.ndim != 2 or warped.shape[0] != X.shape[0]:
             raise ValueError(f"Warped.warp must give shape [n, d'] with n = {X.shape[0]}, got {list(warped.shape)}")
         return self.kernel.local(inputs(warped, "Warped.warp"))
-
-    def pair(self, p: Local, q: Local) -> Characteristic:
-        return self.kernel.pair(p, q)
-
-    def cross(self, p: Local, q: Local) -> Array:
-        return self.kernel.cross(p, q)
-
-    def diagonal(self, p: Local) -> Array:
-        return self.kernel.diagonal(p)
 
 
 def _is_number(value: Any) -> bool:
