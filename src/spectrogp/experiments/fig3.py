@@ -76,7 +76,7 @@ def make(*, quick: bool, seed: int) -> tuple[Figure, dict[str, Any]]:
             "error_of_the_mean": np.sqrt(np.mean((mean - signal(x)) ** 2)),
         }
     panels[0].set(title="data and posterior means", xlabel="$x$", ylabel="$y$")
-    panels[0].legend(loc="lower right")
+    panels[0].legend(loc="lower left", fontsize=6, handlelength=1.0)
     panels[3].set_yscale("log")
     for panel, label in zip(panels, "abcd", strict=True):
         panel.set_title(f"({label})", loc="left", fontweight="bold")
