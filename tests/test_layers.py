@@ -40,6 +40,8 @@ LAYERS = [
     "io",
     "tables estimator",
     "plots datasets",
+    "reports",
+    "commands",
     "experiments.gallery",
     "experiments.fig1 experiments.fig2 experiments.fig3 experiments.fig4 experiments.table1 experiments.solar",
     "experiments",

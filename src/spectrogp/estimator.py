@@ -159,7 +159,7 @@ class SpectralGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         The fitted noise is what there is beside the known errors. X may be a data frame; columns may hold times.
         """
         self._check_parameters()
-        X, self.times_ = _numbers_of(X)
+        X, self.times_ = numbers_of(X)
         with _naming():
             X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
         given = Data.checked(X, y, error)
@@ -369,7 +369,7 @@ class SpectralGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def _inputs(self, X: Any) -> np.ndarray:
         """Standardised inputs."""
         check_is_fitted(self)
-        X, times = _numbers_of(X)
+        X, times = numbers_of(X)
         with _naming():
             X = validate_data(self, X, dtype=np.float64, reset=False)
         if np.any(times != self.times_):
@@ -484,7 +484,7 @@ def _in_own_units(start: Start, mean: np.ndarray, scale: np.ndarray, output: flo
 # Inputs from the outside
 
 
-def _numbers_of(X: Any) -> tuple[Any, np.ndarray]:
+def numbers_of(X: Any) -> tuple[Any, np.ndarray]:
     """X with its times as days since 1970, and which columns these are."""
     if hasattr(X, "isetitem"):  # a data frame of pandas
         columns = [X.iloc[:, i] for i in range(X.shape[1])]
