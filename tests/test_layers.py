@@ -42,8 +42,9 @@ LAYERS = [
     "plots datasets",
     "reports",
     "commands",
-    "experiments.gallery",
-    "experiments.fig1 experiments.fig2 experiments.fig3 experiments.fig4 experiments.table1 experiments.solar",
+    "experiments.gallery experiments.runs",
+    "experiments.fig1 experiments.fig2 experiments.fig3 experiments.fig4",
+    "experiments.table1 experiments.chirp experiments.solar",
     "experiments",
     "cli",
 ]

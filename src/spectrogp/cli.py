@@ -46,6 +46,7 @@ class Experiment(StrEnum):
     FIG3 = "fig3"
     FIG4 = "fig4"
     TABLE1 = "table1"
+    CHIRP = "chirp"
     SOLAR = "solar"
 
 

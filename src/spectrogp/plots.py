@@ -61,10 +61,12 @@ def plot_kernel_matrix(axes: Axes, x: Any, K: Any) -> AxesImage:
     return image
 
 
-def plot_spectrogram(axes: Axes, x: Any, frequency: Any, density: Any, *, vmax: float | None = None) -> AxesImage:
+def plot_spectrogram(
+    axes: Axes, x: Any, frequency: Any, density: Any, *, vmin: float = 0.0, vmax: float | None = None
+) -> AxesImage:
     """Spectral density ``[n, m]`` over one-dimensional inputs ``[n]`` and frequencies ``[m]`` (a regular grid).
 
-    Negative values, which cross terms have, are shown as zero.
+    Values below ``vmin``, as cross terms have them below zero, are shown as ``vmin``.
     """
     image = axes.imshow(
         np.asarray(density).T,
@@ -72,7 +74,7 @@ def plot_spectrogram(axes: Axes, x: Any, frequency: Any, density: Any, *, vmax: 
         aspect="auto",
         extent=(float(np.min(x)), float(np.max(x)), float(np.min(frequency)), float(np.max(frequency))),
         cmap="magma",
-        vmin=0.0,
+        vmin=vmin,
         vmax=float(np.max(density)) if vmax is None else vmax,
         interpolation="bilinear",
     )
@@ -106,21 +108,21 @@ def plot_fit(axes: Axes, x: Any, y: Any, at: Any, function: Band, outputs: Band)
 def plot_frequency(
     axes: Axes, x: Any, band: Band, *, label: str | None = None, over: bool = False, truth: Any = None
 ) -> None:
-    """Frequencies ``[n, a]`` with their credible bands; ``over`` a spectrogram they are white.
+    """Frequencies ``[n, a]`` with their credible bands; ``over`` a spectrogram they are white, the bands dotted edges.
 
     A known ``truth`` ``[n, a]`` is drawn dashed.
     """
-    _plot_bands(axes, x, band, ("white",) if over else COLOURS, label=label)
+    if over:
+        axes.plot(x, band.mean, color="white", linewidth=0.8)
+        for end in (band.lower, band.upper):
+            if end is not None:
+                axes.plot(x, end, color="white", linewidth=0.7, linestyle=(0, (1, 1.5)))
+    else:
+        _plot_bands(axes, x, band, COLOURS, label=label)
     if truth is not None:
-        for k, line in enumerate(np.atleast_2d(np.asarray(truth).T)):
-            axes.plot(
-                x,
-                line,
-                color=INTENDED if over else "black",
-                linestyle=(0, (4, 3)),
-                linewidth=1.0,
-                label="truth" if k == 0 else None,
-            )
+        style: dict[str, Any] = {"color": INTENDED if over else "black", "linestyle": (0, (4, 3)), "linewidth": 1.0}
+        for k, line in enumerate(np.asarray(truth).T):
+            axes.plot(x, line, label="truth" if k == 0 else None, **style)
 
 
 def plot_functions(axes: Sequence[Axes], x: Any, functions: Mapping[str, Band]) -> None:
@@ -147,7 +149,9 @@ def plot_decomposition(axes: Sequence[Axes], x: Any, parts: Band) -> None:
         _plot_bands(panel, x, one, (COLOURS[k % len(COLOURS)],))
         panel.axhline(0.0, color="0.7", linewidth=0.5, zorder=0.5)
         panel.set_xlim(np.min(x), np.max(x))
-        panel.annotate(f"component {k + 1}", (0.01, 1.0), xycoords="axes fraction", va="top", fontsize="small")
+        panel.annotate(
+            f"component {k + 1}", (0.01, 1.0), xycoords="axes fraction", va="top", color=COLOURS[k % len(COLOURS)]
+        )
     limit = 1.35 * max(float(np.max(np.abs(part))) for part in parts if part is not None)
     for panel in axes:
         panel.set_ylim(-limit, limit)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import matplotlib
 import numpy as np
@@ -12,9 +13,11 @@ from matplotlib.axes import Axes
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
+from scipy.special import ndtr
 from scipy.stats import norm
 
 from .estimator import DAY, Band, SpectralGPRegressor, numbers_of
+from .inference import Posterior
 from .numerics import entry_point
 from .plots import (
     COLOURS,
@@ -30,6 +33,8 @@ from .spectra import local_spectrum
 
 LEVEL = 0.9
 ROWS = 2000  # that a summary or a picture looks at, at most
+DRAWS = 200  # likewise
+RANGE = 40.0  # of a spectrogram's colours, in dB
 
 
 class Columns(NamedTuple):
@@ -68,20 +73,44 @@ def frequency_units(estimator: SpectralGPRegressor, columns: Columns) -> list[st
 # Functions of the kernel
 
 
-class Functions(NamedTuple):
-    """Amplitude (standard deviation, ``[n, a]``) and lengthscale ``[n, a, d]`` (None where the kernel has none)."""
+class Local(NamedTuple):
+    """What the kernel says at inputs ``[n, d]``, at every draw of the posterior (one without a posterior).
 
-    amplitude: Band
-    lengthscale: Band | None
+    The components of the local spectrum: variance ``weight [s, n, a]``, ``frequency [s, n, a, d]`` and the standard
+    deviation ``bandwidth [s, n, a, d]`` around it, in cycles per unit; and ``lengthscale [s, n, a, d]``, if it has one.
+    """
+
+    weight: np.ndarray
+    frequency: np.ndarray
+    bandwidth: np.ndarray
+    lengthscale: np.ndarray | None
+
+    @property
+    def amplitude(self) -> np.ndarray:
+        """Standard deviation of a component, ``[s, n, a]``."""
+        return np.sqrt(np.maximum(self.weight, 0.0))
+
+    def density(self, edges: np.ndarray, axis: int = 0) -> np.ndarray:
+        """The posterior mean of the spectrogram along an input, ``[n, m]``: its mean in each cell between m + 1 edges.
+
+        Means over cells, since the ridge of a coherent oscillation is narrower than a cell, and values between them
+        would miss it.
+        """
+        total = np.zeros((self.weight.shape[1], len(edges) - 1))
+        for w, f, b in zip(self.weight, self.frequency[..., axis], self.bandwidth[..., axis], strict=True):
+            for sign in (1.0, -1.0):  # a component and its mirror image
+                below = ndtr((edges - sign * f[..., None]) / b[..., None])
+                total += 0.5 * np.sum(w[..., None] * np.diff(below, axis=-1), axis=1)
+        return np.asarray(total / (len(self.weight) * np.diff(edges)))
 
 
-class _Functions(eqx.Module):
+class _Local(eqx.Module):
     X: Any
 
-    def __call__(self, model: Any) -> Functions:
+    def __call__(self, model: Any) -> tuple[Any, ...]:
         kernel, X = model.enter().kernel, jnp.asarray(self.X)
-        amplitude: Any = jnp.sqrt(jnp.maximum(local_spectrum(kernel, X).weight, 0.0))
-        return Functions(amplitude, getattr(kernel.local(X), "lengthscale", None))
+        spectrum = local_spectrum(kernel, X)
+        return spectrum.weight, spectrum.frequency, spectrum.bandwidth, getattr(kernel.local(X), "lengthscale", None)
 
 
 @entry_point
@@ -89,24 +118,36 @@ def _call(function: Any, model: Any) -> Any:
     return function(model)
 
 
-def functions(estimator: SpectralGPRegressor, X: Any, level: float = LEVEL) -> Functions:
-    """The functions of the kernel at inputs ``X [n, d]``, in own units, with credible intervals."""
-    function = _Functions((_numbers(X) - estimator.X_mean_) / estimator.X_scale_)
-    posterior, levels = estimator.posterior_, (0.5 - 0.5 * level, 0.5 + 0.5 * level)
+def local_of(model: Any, posterior: Posterior | None, X: np.ndarray, most: int = DRAWS) -> Local:
+    """What a model says at its own inputs ``X [n, d]``, at some draws of its posterior."""
+    function = _Local(X)
+    if posterior is None:
+        parts = jax.tree.map(lambda leaf: np.asarray(leaf)[None], _call(function, model))
+    else:
+        drawn = posterior.thinned(most).map(function)
+        parts = jax.tree.map(lambda leaf: np.asarray(leaf).reshape(-1, *leaf.shape[2:]), drawn)
+    weight, frequency, bandwidth, lengthscale = parts
+    if frequency.shape[-1] == 1:  # the sign of a frequency says nothing
+        frequency = np.abs(frequency)
+    length = None if lengthscale is None else np.broadcast_to(lengthscale, frequency.shape)
+    return Local(weight, frequency, bandwidth, length)
 
-    def band(values: Any) -> Band:
-        if posterior is None:
-            return Band(values, None, None)
-        values = values.reshape(-1, *values.shape[2:])
-        return Band(np.mean(values, axis=0), *np.quantile(values, levels, axis=0))
 
-    drawn = (
-        _call(function, estimator.model_) if posterior is None else posterior.thinned(estimator.n_draws).map(function)
-    )
-    amplitude = band(drawn.amplitude).times(estimator.y_scale_)
-    return Functions(
-        amplitude, None if drawn.lengthscale is None else band(drawn.lengthscale).times(estimator.X_scale_)
-    )
+def local(estimator: SpectralGPRegressor, X: Any, most: int = DRAWS) -> Local:
+    """What a fitted estimator says at inputs ``X [n, d]``, in own units."""
+    unit = estimator.X_scale_
+    inside = (_numbers(X) - estimator.X_mean_) / unit
+    weight, frequency, bandwidth, length = local_of(estimator.model_, estimator.posterior_, inside, most)
+    length = None if length is None else length * unit
+    return Local(weight * estimator.y_scale_**2, frequency / unit, bandwidth / unit, length)
+
+
+def band(values: np.ndarray, level: float = LEVEL) -> Band:
+    """Mean and credible interval over draws ``[s, ...]``; no interval from one draw."""
+    if len(values) == 1:
+        return Band(values[0], None, None)
+    lower, upper = np.quantile(values, (0.5 - 0.5 * level, 0.5 + 0.5 * level), axis=0)
+    return Band(np.mean(values, axis=0), lower, upper)
 
 
 # Summary
@@ -143,27 +184,19 @@ def _some(count: int, most: int) -> np.ndarray:
 
 def _components(estimator: SpectralGPRegressor, X: Any) -> list[dict[str, Any]]:
     """Of every component the lowest and highest frequency ``[d]``, half the median width of its band, the amplitude."""
-    frequency = Band(
-        *(
-            None if part is None else part.reshape(*part.shape[:2], -1)
-            for part in estimator.instantaneous_frequency(X, level=LEVEL)
-        )
-    )
-    amplitude = functions(estimator, X).amplitude.mean
-    result = []
-    for a in range(frequency.mean.shape[1]):
-        values, sigma = frequency.mean[:, a], amplitude[:, a]
-        half = None
-        if frequency.lower is not None and frequency.upper is not None:
-            half = (0.5 * np.median(frequency.upper[:, a] - frequency.lower[:, a], axis=0)).tolist()
-        result.append(
-            {
-                "frequency": [values.min(axis=0).tolist(), values.max(axis=0).tolist()],
-                "band": half,
-                "amplitude": [float(sigma.min()), float(sigma.max())],
-            }
-        )
-    return result
+    at = local(estimator, X)
+    frequency, amplitude = band(at.frequency), band(at.amplitude).mean
+    half = [None] * amplitude.shape[1]
+    if frequency.lower is not None and frequency.upper is not None:
+        half = (0.5 * np.median(frequency.upper - frequency.lower, axis=0)).tolist()
+    return [
+        {
+            "frequency": [values.min(axis=0).tolist(), values.max(axis=0).tolist()],
+            "band": half[a],
+            "amplitude": [float(amplitude[:, a].min()), float(amplitude[:, a].max())],
+        }
+        for a, values in enumerate(np.moveaxis(frequency.mean, 1, 0))
+    ]
 
 
 # Figures
@@ -194,106 +227,108 @@ def overview(
         return _overview_of_one(estimator, X, y, columns, truth)
 
 
-def spectrogram_figure(estimator: SpectralGPRegressor, columns: Columns, axis: int = 0, *, truth: Any = None) -> Figure:
+def spectrogram_figure(estimator: SpectralGPRegressor, columns: Columns | None = None, axis: int = 0) -> Figure:
     """The spectrogram along one input, with the frequencies and their bands over it."""
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(5.0, 3.2), layout="constrained")
         panel = figure.subplots()
-        image = _draw_spectrogram(panel, estimator, columns, axis, truth)
-        figure.colorbar(image, ax=panel, label=f"density, of the largest ({columns.y})")
+        image = _spectrogram_panel(panel, estimator, columns or columns_of(estimator), axis)
+        figure.colorbar(image, ax=panel, label="density (dB)", pad=0.02)
     return figure
 
 
 def _overview_of_one(estimator: SpectralGPRegressor, X: Any, y: np.ndarray, columns: Columns, truth: Any) -> Figure:
     at = along(estimator)
-    x, t = _numbers(X)[:, 0], _numbers(at)[:, 0]
-    frequency, own = estimator.instantaneous_frequency(at, level=LEVEL), functions(estimator, at)
-    panels: dict[str, Axes]
-    count = frequency.mean.shape[1]
-    layout = [["fit", "fit"], ["spectrogram", "periodogram"], ["amplitude", "lengthscale"]]
+    x, t, here = _numbers(X)[:, 0], _numbers(at)[:, 0], local(estimator, at)
+    frequency, count = band(here.frequency[..., 0]), here.weight.shape[-1]
+    layout = [["fit"] * 2, ["spectrogram", "periodogram"], ["amplitude", "lengthscale"]]
     layout += [[f"part {k}"] * 2 for k in range(count if count > 1 else 0)]
-    heights = [1.0, 1.2, 0.8, *([0.45] * (len(layout) - 3))]
-    figure = Figure(figsize=(7.2, 1.9 * sum(heights) + 0.4), layout="constrained")
-    panels = figure.subplot_mosaic(layout, height_ratios=heights)
+    heights = [1.0, 1.2, 0.8, *([0.5] * (len(layout) - 3))]
+    figure = Figure(figsize=(7.2, 1.85 * sum(heights) + 0.4), layout="constrained")
+    panels: dict[str, Axes] = figure.subplot_mosaic(layout, height_ratios=heights)
 
     mean, deviation = estimator.predict(at, return_std=True)
     smooth = estimator.predict(at, return_std=True, noise=False)[1]
     plot_fit(panels["fit"], x, y, t, _normal(mean, smooth), _normal(mean, deviation))
-    panels["fit"].set(ylabel=columns.y)
-    panels["fit"].legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=4, borderaxespad=0.2)
+    panels["fit"].set_ylabel(columns.y)
+    panels["fit"].legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=4, borderaxespad=0.2, markerscale=2.5)
 
-    image = _draw_spectrogram(panels["spectrogram"], estimator, columns, 0, truth)
-    low, high = panels["spectrogram"].get_ylim()
+    known = None if truth is None else truth(at)
+    image = _draw_spectrogram(panels["spectrogram"], t, here, 0)
+    plot_frequency(panels["spectrogram"], t, frequency, over=True, truth=known)
+    highest = panels["spectrogram"].get_ylim()[1]
     # A window of about two cycles of the strongest component: shorter ones see nothing, longer ones no change.
-    strongest = int(np.argmax(own.amplitude.mean.mean(axis=0)))
-    span, cycle = np.ptp(x), 1.0 / np.median(frequency.mean[:, strongest])
+    strongest = int(np.argmax(here.weight.mean(axis=(0, 1))))
+    span, cycle = float(np.ptp(x)), 1.0 / float(np.median(frequency.mean[:, strongest]))
     width = float(np.clip(0.6 * cycle, 0.01 * span, 0.15 * span))
-    second = plot_periodogram(panels["periodogram"], x, y, np.linspace(max(low, 0.02 * high), high, 200), width=width)
-    plot_frequency(panels["periodogram"], t, Band(frequency.mean, None, None), over=True)
-    panels["periodogram"].set(ylim=(low, high), title="the data alone: windowed Lomb–Scargle, same lines")
-    figure.colorbar(image, ax=panels["spectrogram"], label="density / largest", pad=0.02)
-    figure.colorbar(second, ax=panels["periodogram"], label="share of variance", pad=0.02)
+    grid = np.linspace(0.0, highest, 201)[1:]
+    power = plot_periodogram(panels["periodogram"], x, y, grid, width=width)
+    plot_frequency(panels["periodogram"], t, frequency._replace(lower=None, upper=None), over=True, truth=known)
+    panels["periodogram"].set(ylim=(0.0, highest), title="data alone (windowed Lomb–Scargle)", facecolor="black")
+    for name in ("spectrogram", "periodogram"):
+        panels[name].set_ylabel(frequency_units(estimator, columns)[0])
+    figure.colorbar(image, ax=panels["spectrogram"], label="density (dB)", pad=0.02)
+    figure.colorbar(power, ax=panels["periodogram"], label="share of variance", pad=0.02)
+    if known is not None:
+        panels["spectrogram"].legend(loc="upper center", labelcolor="white")
 
-    unit = "days" if estimator.times_[0] else columns.x[0]
-    shown = {"amplitude": (f"amplitude σ ({columns.y})", own.amplitude)}
-    if own.lengthscale is not None:
-        shown["lengthscale"] = (
-            f"lengthscale ℓ ({unit})",
-            Band(*(part if part is None else part[..., 0] for part in own.lengthscale)),
-        )
-    else:
+    unit = "days" if estimator.times_[0] else f"units of {columns.x[0]}"
+    shown = {"amplitude": (f"amplitude σ ({columns.y})", band(here.amplitude))}
+    if here.lengthscale is None:
         panels["lengthscale"].set_axis_off()
+    else:
+        shown["lengthscale"] = f"lengthscale ℓ ({unit})", band(here.lengthscale[..., 0])
     plot_functions([panels[name] for name in shown], t, dict(shown.values()))
     if count > 1:
-        parts = [panels[f"part {k}"] for k in range(count)]
-        plot_decomposition(parts, t, estimator.decompose(at))
-        for panel in parts:
-            panel.set_ylabel(columns.y)
+        plot_decomposition([panels[f"part {k}"] for k in range(count)], t, estimator.decompose(at))
     for name, panel in panels.items():
-        _label_input(
-            panel, columns.x[0], bool(estimator.times_[0]), name.startswith("part") and name != f"part {count - 1}"
-        )
+        inner = name.startswith("part") and name != f"part {count - 1}"
+        _label_input(panel, columns.x[0], times=bool(estimator.times_[0]), hidden=inner)
+        if name.startswith("part"):
+            panel.set_ylabel(columns.y)
     return figure
 
 
 def _overview_of_several(estimator: SpectralGPRegressor, X: Any, y: np.ndarray, columns: Columns) -> Figure:
-    count = len(columns.x)
-    figure = Figure(figsize=(min(2.4 * (count + 1), 9.6), 2.8), layout="constrained")
-    first, *others = figure.subplots(1, min(count, 3) + 1)
+    inputs = range(min(len(columns.x), 3))
+    figure = Figure(figsize=(2.5 * (len(inputs) + 1), 2.7), layout="constrained")
+    first, *others = figure.subplots(1, len(inputs) + 1)
     mean = estimator.predict(X)
     ends = min(y.min(), mean.min()), max(y.max(), mean.max())
     first.plot(ends, ends, color="0.7", linewidth=0.8)
     first.plot(y, mean, ".", color=COLOURS[0], markersize=2.0, markeredgewidth=0, rasterized=True)
-    first.set(xlabel=f"{columns.y}, observed", ylabel=f"{columns.y}, predicted", aspect="equal")
-    for axis, panel in enumerate(others):
-        _draw_spectrogram(panel, estimator, columns, axis, None)
-        _label_input(panel, columns.x[axis], bool(estimator.times_[axis]), False)
-        panel.set_title("other inputs in the middle")
+    first.set(xlabel=f"{columns.y}, observed", ylabel=f"{columns.y}, predicted", aspect="equal", title="fit")
+    for axis, panel in zip(inputs, others, strict=True):
+        _spectrogram_panel(panel, estimator, columns, axis)
     return figure
 
 
-def _draw_spectrogram(
-    panel: Axes, estimator: SpectralGPRegressor, columns: Columns, axis: int, truth: Any
-) -> AxesImage:
-    """Spectrogram along an input, with the frequencies along the same input; each column has its largest value as 1."""
-    at, several = along(estimator, axis), estimator.n_features_in_ > 1
-    t, band = _numbers(at)[:, axis], estimator.instantaneous_frequency(at, level=LEVEL)
-    if several:
-        band = Band(*(None if part is None else np.abs(part[..., axis]) for part in band))
-    ends = band.mean if band.upper is None else band.upper
-    highest = min(1.3 * float(np.max(ends)), max(1.6 * float(np.max(band.mean)), float(estimator.start_.band[0, axis])))
-    s = np.linspace(0.0, highest, 241)
-    density = estimator.spectrogram(at[::2], s, axis=axis if several else None).mean
-    image = plot_spectrogram(panel, t, s, density / np.max(density))
-    plot_frequency(
-        panel, t, band, over=True, label="frequency and 90 % band", truth=None if truth is None else truth(at)
-    )
-    panel.set(ylabel=frequency_units(estimator, columns)[axis], title="spectrogram, frequency with 90 % band")
-    _label_input(panel, columns.x[axis], bool(estimator.times_[axis]), False)
+def _spectrogram_panel(panel: Axes, estimator: SpectralGPRegressor, columns: Columns, axis: int) -> AxesImage:
+    """Spectrogram along an input, the others in the middle of theirs, with frequencies and bands."""
+    at = along(estimator, axis)
+    t, here = _numbers(at)[:, axis], local(estimator, at)
+    image = _draw_spectrogram(panel, t, here, axis)
+    plot_frequency(panel, t, band(np.abs(here.frequency[..., axis])), over=True)
+    panel.set_ylabel(frequency_units(estimator, columns)[axis])
+    _label_input(panel, columns.x[axis], times=bool(estimator.times_[axis]), hidden=False)
     return image
 
 
-def _label_input(panel: Axes, name: str, times: bool, hidden: bool) -> None:
+def _draw_spectrogram(panel: Axes, t: np.ndarray, here: Local, axis: int) -> AxesImage:
+    """In decibels below the largest value: the ridges of different components differ by orders of magnitude."""
+    frequency = band(np.abs(here.frequency[..., axis]))
+    upper = frequency.mean if frequency.upper is None else frequency.upper
+    wide = np.max(frequency.mean + 2.0 * np.median(here.bandwidth[..., axis], axis=0))
+    highest = 1.25 * float(max(np.quantile(upper, 0.98), np.max(frequency.mean), min(wide, 2.0 * np.max(upper))))
+    edges = np.linspace(0.0, highest or 1.0, 301)
+    density = here.density(edges, axis)
+    decibels = 10.0 * np.log10(np.maximum(density / np.max(density), 10.0 ** (-RANGE / 10.0)))
+    image = plot_spectrogram(panel, t, edges, decibels, vmin=-RANGE, vmax=0.0)
+    panel.set(title="spectrogram, frequency with 90 % band" if len(here.weight) > 1 else "spectrogram, frequency")
+    return image
+
+
+def _label_input(panel: Axes, name: str, *, times: bool, hidden: bool) -> None:
     if times:
         locator = AutoDateLocator(maxticks=7)
         panel.xaxis.set_major_locator(locator)
