@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import datetime
+import re
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
+from typer.testing import CliRunner
 
 import spectrogp as sg
+from spectrogp.cli import app
 
 pytestmark = pytest.mark.usefixtures("compile_quickly")
 
@@ -218,3 +222,106 @@ def test_bad_parameters(parameter):
 def test_bad_seeds():
     with pytest.raises(ValueError, match="random_state: 'x' cannot be used"):
         sg.SpectralGPRegressor(random_state="x").fit(X, Y)
+
+
+# The same from the command line: files
+
+
+class File(NamedTuple):
+    """A table with something wrong, and what is said of it by ``fit`` (and by ``predict``, if its inputs are wrong)."""
+
+    name: str
+    content: str | bytes | None  # None: there is no such file
+    fit: str | None
+    predict: str | None = None
+    options: tuple[str, ...] = ()
+
+
+def table(cell: str = "1.0", *, column: int = 0, names: str = "x,y", rows: int = ROWS) -> str:
+    """A good table in which the sixth cell of a column is replaced."""
+    cells = [[f"{t}", f"{y}"] for t, y in zip(T[:rows], Y[:rows], strict=True)]
+    if rows > 5:
+        cells[5][column] = cell
+    return "\n".join([names, *(",".join(row) for row in cells)]) + "\n"
+
+
+FILES = [
+    File("no file", None, "there is no file .*data.csv", "there is no file .*data.csv"),
+    File("nothing", "", "data.csv is empty", "data.csv is empty"),
+    File("names only", "x,y\n", "data.csv has no rows", "data.csv has no rows"),
+    File("no names", "0,1\n1,2\n", "data.csv starts with numbers", "data.csv starts with numbers"),
+    File("one column", "y\n1\n2\n", "data.csv has only the column 'y'", "data.csv has no column 'x'"),
+    File("a name twice", "x,x,y\n0,1,2\n1,2,3\n", "data.csv has 2 columns 'x'", "data.csv has 2 columns 'x'"),
+    File("an empty name", table(names=",y"), "data.csv, column 1 has no name", "data.csv has no column 'x'"),
+    File("another name", table(), "data.csv has no column 'time'", options=("--x", "time")),
+    File("another alphabet", table().encode() + b"\xff\xfe", "data.csv is not a CSV file in UTF-8", "not a CSV file"),
+    File("an archive", b"PK\x03\x04\x00\xff\x00", "data.csv is not a CSV file", "data.csv is not a CSV file"),
+    File("rows of several lengths", "x,y\n0,1\n1\n", "data.csv, row 2: expected 2", "data.csv, row 2: expected 2"),
+    File("a cell too many", "x,y\n0,1\n1,2,3\n", "data.csv, row 2: expected 2", "data.csv, row 2: expected 2"),
+    File("an empty cell", table(""), "column 'x', row 6: .* missing", "column 'x', row 6: .* missing"),
+    File("NaN", table("NaN"), "column 'x', row 6: .* missing", "column 'x', row 6: .* missing"),
+    File("∞", table("inf"), "column 'x', row 6: .* infinite", "column 'x', row 6: .* infinite"),
+    File("too large a number", table("1e999"), "column 'x', row 6: .* infinite", "column 'x', row 6: .* infinite"),
+    File("a word", table("late"), "column 'x', row 6: expected a number", "column 'x', row 6: expected a number"),
+    File("a decimal comma", table('"1,5"'), "column 'x', row 6: expected a number", "column 'x', row 6: expected"),
+    File("a complex number", table("1+2j"), "column 'x', row 6: expected a number", "column 'x', row 6: expected"),
+    File("a time among numbers", table("2024-01-01"), "column 'x', row 6: expected a number", "column 'x', row 6"),
+    File("times", "x,y\n2024-01-01,1\n2024-01-02,2\n", None, "data.csv: column 0 of X held numbers in fit"),
+    File("an empty output", table("", column=1), "column 'y', row 6: .* missing"),
+    File("a word as output", table("high", column=1), "column 'y', row 6: expected a number"),
+    File("∞ as output", table("-inf", column=1), "column 'y', row 6: .* infinite"),
+    File("times as outputs", "x,y\n1,2024-01-01\n2,2024-01-02\n", "column 'y': outputs are numbers"),
+    File("one row", table(rows=1), "data.csv: X: .*1 sample"),
+    File("huge inputs", table("1e300"), "data.csv: X has values too large", "data.csv: X lies too far"),
+    File("huge outputs", table("1e300", column=1), "data.csv: y has values too large"),
+    File(
+        "errors below zero",
+        "x,y,e\n0,1,1\n1,2,-1\n",
+        "data.csv: error must be zero",
+        options=("--y", "y", "--error", "e"),
+    ),
+]
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "data.csv"
+
+
+def refused(arguments: list[str], pattern: str) -> None:
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 2, result.output
+    assert len(result.stderr.splitlines()) == 1
+    assert re.search(pattern, result.stderr), result.stderr
+    assert "Traceback" not in result.output
+
+
+def write(path: Path, content: str | bytes | None) -> None:
+    if content is not None:
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+@pytest.mark.parametrize("file", [file for file in FILES if file.fit], ids=lambda file: file.name)
+def test_command_fit(file, path):
+    write(path, file.content)
+    refused(["fit", str(path), "--out", str(path.parent), *file.options], file.fit)
+
+
+@pytest.mark.parametrize("file", [file for file in FILES if file.predict], ids=lambda file: file.name)
+def test_command_predict(file, path, good):
+    write(path, file.content)
+    good.save(path.parent / "model")
+    refused(["predict", str(path.parent / "model"), str(path), "--out", str(path.parent / "out.csv")], file.predict)
+
+
+@pytest.mark.parametrize("content", [None, b"", b"no model", b"\x80\x04."])
+def test_command_with_a_bad_model(content, path):
+    write(path, table())
+    write(path.parent / "model", content)
+    refused(["predict", str(path.parent / "model"), str(path)], "model")
+    refused(["spectrogram", str(path.parent / "model"), "--out", str(path.parent)], "model")
+
+
+def test_a_directory_is_no_table(tmp_path):
+    (tmp_path / "data.csv").mkdir()
+    refused(["fit", str(tmp_path / "data.csv"), "--out", str(tmp_path)], "there is no file .*data.csv")

@@ -102,11 +102,11 @@ def refuse_masked(value: Any, name: str) -> None:
 
 @contextmanager
 def naming(name: str) -> Iterator[None]:
-    """Errors raised inside say which argument they are about."""
+    """Errors raised inside say which argument, or which file, they are about."""
     try:
         yield
-    except (TypeError, ValueError) as error:
-        if re.search(rf"\b{name}\b", str(error)):
+    except (TypeError, ValueError, FloatingPointError) as error:
+        if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", str(error)):
             raise
-        kind = TypeError if isinstance(error, TypeError) else ValueError
+        kind = next(kind for kind in (TypeError, ValueError, FloatingPointError) if isinstance(error, kind))
         raise kind(f"{name}: {error}") from error
