@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import equinox as eqx
+import jax
 import numpy as np
 import pytest
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -10,6 +12,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_dataframe_column_names_consistency, parametrize_with_checks
 
 import spectrogp as sg
+from spectrogp.initialise import find_start, kernel_from, noise_from
+from spectrogp.models import ExactGP
 
 pytestmark = pytest.mark.usefixtures("compile_quickly")
 
@@ -66,3 +70,16 @@ def test_plane_waves_in_several_dimensions(d):
     mean, deviation = model.predict(X[80:], return_std=True)
     assert np.sqrt(np.mean((mean - signal[80:]) ** 2)) < 0.2
     assert np.mean(np.abs(mean - y[80:]) < 1.96 * deviation) > 0.8
+
+
+@pytest.mark.parametrize(("kind", "d"), [("se", 1), ("phase", 1), ("hmk", 1), ("convolutional", 2)])
+def test_other_data_of_the_same_shape_need_no_compilation(kind, d):
+    """Folds and repetitions share programs: what comes from the data is in arrays, not in constants of programs."""
+
+    def constants(seed):
+        rng = np.random.default_rng(seed)
+        start = find_start(rng.normal(size=(20, d)), rng.normal(size=20), components=1)
+        model = ExactGP(kernel_from(start, kind, inducing=4), noise_from(start))
+        return jax.tree.leaves(eqx.filter(model, eqx.is_array, inverse=True))
+
+    assert constants(0) == constants(1)
