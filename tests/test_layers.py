@@ -40,8 +40,11 @@ LAYERS = [
     "io",
     "tables estimator",
     "plots datasets",
-    "experiments.gallery",
-    "experiments.fig1 experiments.fig2 experiments.fig3 experiments.fig4 experiments.table1 experiments.solar",
+    "reports",
+    "commands",
+    "experiments.gallery experiments.runs",
+    "experiments.fig1 experiments.fig2 experiments.fig3 experiments.fig4",
+    "experiments.table1 experiments.chirp experiments.solar",
     "experiments",
     "cli",
 ]

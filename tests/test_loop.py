@@ -161,7 +161,7 @@ def test_progress_is_drawn(capsys):
     with progress_bar("counting") as progress:
         progress(5, 10, 1.5)
         progress(10, 10, 2.5)
-    drawn = capsys.readouterr().out
+    drawn = capsys.readouterr().err
     assert "counting" in drawn
     assert "10/10" in drawn
     assert "2.5" in drawn

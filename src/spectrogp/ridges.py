@@ -173,6 +173,15 @@ def _cells(t: np.ndarray, y: np.ndarray, weight: np.ndarray, centres: np.ndarray
     return cells
 
 
+def windowed_power(
+    t: np.ndarray, y: np.ndarray, centres: np.ndarray, frequency: np.ndarray, width: float
+) -> np.ndarray:
+    """The power ``[c, f]``, from 0 to 1, of sinusoids in Gaussian windows of one width around the centres."""
+    waves = np.exp(2j * np.pi * np.outer(t - np.mean(t), frequency))
+    window = np.exp(-0.5 * ((t - centres[:, None]) / width) ** 2)
+    return power(y, window, window @ waves, (window * y) @ waves, window @ waves**2)
+
+
 def power(y: np.ndarray, window: np.ndarray, wave: np.ndarray, product: np.ndarray, twice: np.ndarray) -> np.ndarray:
     """The share of the weighted variance that a wave of unknown phase explains beside a mean.
 

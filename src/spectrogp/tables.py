@@ -7,6 +7,7 @@ import io
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,15 @@ def read_table(path: FilePath, columns: Sequence[str] | None = None) -> dict[str
     return read(path, columns)
 
 
+def column_names(path: FilePath) -> list[str]:
+    """The names of the columns of a CSV or Parquet file, whatever they hold."""
+    path = Path(path)
+    names = _format(path)[2]
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}")
+    return names(path)
+
+
 def write_table(path: FilePath, columns: Mapping[str, ArrayLike]) -> None:
     """Write columns of numbers or times, ``[n]`` each, to a CSV or Parquet file that ``read_table`` can read.
 
@@ -64,12 +74,12 @@ def write_table(path: FilePath, columns: Mapping[str, ArrayLike]) -> None:
     replace_file(path, write(path, arrays | times))
 
 
-def _format(path: Path) -> tuple[Callable[..., Any], Callable[..., bytes]]:
+def _format(path: Path) -> tuple[Callable[..., Any], Callable[..., bytes], Callable[[Path], list[str]]]:
     match path.suffix.lower():
         case ".csv":
-            return _read_csv, _write_csv
+            return _read_csv, _write_csv, _names_of_csv
         case ".parquet":
-            return _read_parquet, _write_parquet
+            return _read_parquet, _write_parquet, _names_of_parquet
     raise TableError(f"{path}: the name of a table ends in .csv or .parquet, got {path.suffix or 'no extension'!r}")
 
 
@@ -77,9 +87,23 @@ def _format(path: Path) -> tuple[Callable[..., Any], Callable[..., bytes]]:
 
 
 def _read_csv(path: Path, columns: Sequence[str] | None) -> dict[str, np.ndarray]:
+    names, rows = _rows_of_csv(path)
+    wanted = _wanted(path, names, columns, len(rows))
+    for i, row in enumerate(rows):
+        if len(row) != len(names):
+            raise TableError(f"{path}, row {i + 1}: expected {len(names)} values, one for each column, got {len(row)}")
+    return {name: _parsed([row[names.index(name)] for row in rows], _place(path, name)) for name in wanted}
+
+
+def _names_of_csv(path: Path) -> list[str]:
+    return _rows_of_csv(path, 1)[0]
+
+
+def _rows_of_csv(path: Path, most: int | None = None) -> tuple[list[str], list[list[str]]]:
+    """The names, and the rows below them; ``most`` counts the row of names too."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
-            rows = [row for row in csv.reader(file, skipinitialspace=True) if row]
+            rows = list(islice((row for row in csv.reader(file, skipinitialspace=True) if row), most))
     except (UnicodeDecodeError, csv.Error) as error:
         raise TableError(f"{path} is not a CSV file in UTF-8: {error}") from error
     if not rows:
@@ -87,11 +111,7 @@ def _read_csv(path: Path, columns: Sequence[str] | None) -> dict[str, np.ndarray
     names = [name.strip() for name in rows.pop(0)]
     if all(_is_number(name) for name in names):
         raise TableError(f"{path} starts with numbers: expected a first row of column names, got {', '.join(names)}")
-    wanted = _wanted(path, names, columns, len(rows))
-    for i, row in enumerate(rows):
-        if len(row) != len(names):
-            raise TableError(f"{path}, row {i + 1}: expected {len(names)} values, one for each column, got {len(row)}")
-    return {name: _parsed([row[names.index(name)] for row in rows], _place(path, name)) for name in wanted}
+    return names, rows
 
 
 def _write_csv(path: Path, columns: dict[str, np.ndarray]) -> bytes:
@@ -157,6 +177,14 @@ def _read_parquet(path: Path, columns: Sequence[str] | None) -> dict[str, np.nda
     except (arrow.ArrowException, OSError) as error:
         raise TableError(f"{path} is not a Parquet file: {error}") from error
     return {name: _converted(arrow, table[name], _place(path, name)) for name in wanted}
+
+
+def _names_of_parquet(path: Path) -> list[str]:
+    arrow, parquet = _arrow(path)
+    try:
+        return list(parquet.read_schema(path).names)
+    except (arrow.ArrowException, OSError) as error:
+        raise TableError(f"{path} is not a Parquet file: {error}") from error
 
 
 def _write_parquet(path: Path, columns: dict[str, np.ndarray]) -> bytes:

@@ -13,8 +13,8 @@ import numpy as np
 from .. import __version__
 from ..plots import STYLE
 
-NAMES = ("fig1", "fig2", "fig3", "fig4", "table1", "solar")
-LONG = ("solar",)  # these leave checkpoints in the directory until they are done
+NAMES = ("fig1", "fig2", "fig3", "fig4", "table1", "chirp", "solar")
+LONG = ("chirp", "solar")  # these leave checkpoints in the directory until they are done
 
 
 def reproduce(name: str, out: Path, *, quick: bool = False, seed: int = 0) -> tuple[list[Path], dict[str, Any]]:

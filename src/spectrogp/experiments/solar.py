@@ -6,8 +6,6 @@ of time; f is integrated out exactly. The settings were chosen on gaps of the sa
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,7 +23,7 @@ from scipy.stats import norm
 
 from .. import datasets
 from ..data import Data
-from ..inference import Posterior, diagnostics, maximise, sample_nuts, sample_sghmc
+from ..inference import Posterior, diagnostics, sample_nuts, sample_sghmc
 from ..kernels import ConvolutionalSpectral, SpectralMixture, SquaredExponential
 from ..likelihoods import Gaussian, Moments
 from ..models import AbstractModel, DoublyStochasticGP, ExactGP
@@ -33,6 +31,7 @@ from ..parameters import LogNormal, Positive
 from ..plots import COLOURS, plot_spectrogram
 from ..processes import FunctionGroup
 from .gallery import TWO_PI
+from .runs import forget, optimum_of, resumed, timed
 
 LENGTHSCALES = np.array([0.5, 0.5, 0.2])  # in standardised time, of about 110 years
 AMPLITUDES = np.array([1.0, 0.3, 0.3])
@@ -69,14 +68,14 @@ def make(*, quick: bool, seed: int, out: Path) -> tuple[Figure, dict[str, Any]]:
     checkpoints = [out / f"solar.{name}.checkpoint" for name in ("nuts", "sghmc")]
 
     def approximate() -> Posterior:
-        bound = _optimum(DoublyStochasticGP(model), data, 3 * effort.steps, of_bound)
+        bound = optimum_of(DoublyStochasticGP(model), data, 3 * effort.steps, of_bound)
         return Posterior.of_variational(bound, data, draws=effort.mixed, key=of_bound)
 
-    optimum, at_optimum = _timed(lambda: _optimum(model, data, effort.steps, of_optimum))
+    optimum, at_optimum = timed(lambda: optimum_of(model, data, effort.steps, of_optimum))
     runs: dict[str, tuple[Any, float]] = {
-        "spectral mixture, MAP": _timed(lambda: _optimum(stationary(data), data, effort.steps, of_mixture)),
+        "spectral mixture, MAP": timed(lambda: optimum_of(stationary(data), data, effort.steps, of_mixture)),
         "CSK, MAP": (optimum, at_optimum),
-        "CSK, DS-VI": _timed(approximate),
+        "CSK, DS-VI": timed(approximate),
         "CSK, NUTS": by_nuts(optimum, data, effort, of_nuts, checkpoints[0]),
         "CSK, SG-HMC": by_sghmc(optimum, data, effort, of_sghmc, checkpoints[1]),
     }
@@ -87,9 +86,7 @@ def make(*, quick: bool, seed: int, out: Path) -> tuple[Figure, dict[str, Any]]:
     numbers["settings"] = [f"{name} = {value}" for name, value in effort._asdict().items()]
     numbers["versions"] = [f"{name} {version(name)}" for name in ("jax", "jaxlib", "blackjax", "equinox", "numpy")]
     figure = _figure(runs["CSK, NUTS"][0], data, split, numbers, effort.mixed)
-    for path in checkpoints:
-        path.unlink()
-        path.with_suffix(".seconds").unlink()
+    forget(checkpoints)
     return figure, numbers
 
 
@@ -143,7 +140,7 @@ def by_nuts(
         "chunk": 5,
     }
     settings["roles"] = ("latent", "hyperparameter")
-    return _resumed(sample_nuts, optimum, data, key, checkpoint, chains=effort.chains, **settings)
+    return resumed(sample_nuts, optimum, data, key, checkpoint, chains=effort.chains, **settings)
 
 
 def by_sghmc(
@@ -153,32 +150,7 @@ def by_sghmc(
     # Half the default step: with 20 close inducing inputs a function the default ran off during the burn-in.
     settings = {"steps": effort.sghmc_steps, "burn_in": effort.burn_in, "chunk": 5, "step_size": 0.05}
     roles = {"roles": ("latent",), "optimise": ("hyperparameter",)}
-    return _resumed(sample_sghmc, optimum, data, key, checkpoint, chains=effort.chains, **settings, **roles)
-
-
-def _resumed(
-    sample: Any, optimum: AbstractModel, data: Data, key: Array, checkpoint: Path, **settings: Any
-) -> tuple[Posterior, float]:
-    """A run that goes on from its checkpoint, and the seconds of all its parts."""
-    clock = checkpoint.with_suffix(".seconds")
-    before = float(clock.read_text()) if clock.exists() else 0.0
-    began = time.process_time()
-
-    def note(*_: Any) -> None:
-        clock.write_text(str(before + time.process_time() - began))
-
-    # The scores have R-hat: a warning would say it twice.
-    posterior = sample(optimum, data, key=key, checkpoint=checkpoint, progress=note, warn=False, **settings)
-    return posterior, float(clock.read_text())
-
-
-def _optimum(objective: Any, data: Data, steps: int, key: Array) -> Any:
-    return maximise(objective, data, steps=steps, key=key, learning_rate=0.03).model
-
-
-def _timed(run: Callable[[], Any]) -> tuple[Any, float]:
-    began = time.process_time()
-    return run(), time.process_time() - began
+    return resumed(sample_sghmc, optimum, data, key, checkpoint, chains=effort.chains, **settings, **roles)
 
 
 # Scores and the figure

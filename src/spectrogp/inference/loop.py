@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
@@ -101,6 +102,7 @@ def run_in_chunks(
 @eqx.filter_jit
 def _run(step: Step, state: Any, start: Array, stop: Array, data: Any, chunk: int) -> tuple[Any, Any]:
     """Steps start … stop − 1 and their records, in arrays of length ``chunk``: one program for chunks of any length."""
+    step = eqx.filter_closure_convert(step, state, start, data)  # traced here, once for both of its uses below
     shapes = eqx.filter_eval_shape(step, state, start, data)[1]
     empty = jax.tree.map(lambda leaf: jnp.zeros((chunk, *leaf.shape), leaf.dtype), shapes)
 
@@ -119,9 +121,10 @@ def _no_records(step: Step, state: Any, data: Any) -> Any:
 
 @contextmanager
 def progress_bar(description: str = "fitting") -> Iterator[Progress]:
-    """A ``progress`` for any run: ``with progress_bar() as progress: maximise(…, progress=progress)``."""
+    """A ``progress`` for any run, on stderr: ``with progress_bar() as progress: maximise(…, progress=progress)``."""
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}"))
-    with Bar(*columns, TextColumn("{task.fields[objective]}"), TimeRemainingColumn()) as bar:
+    more = (TextColumn("{task.fields[objective]}"), TimeRemainingColumn())
+    with Bar(*columns, *more, console=Console(stderr=True)) as bar:
         task = bar.add_task(description, total=None, objective="")
 
         def show(done: int, steps: int, objective: float) -> None:
