@@ -184,11 +184,11 @@ def test_before_fit(method):
         getattr(sg.SpectralGPRegressor(), method)(X)
 
 
-@pytest.mark.parametrize("method", ["sample_y", "instantaneous_frequency", "spectrogram"])
-def test_far_away_is_no_nan(method, good):
-    arguments = ([0.5, 1.0],) if method == "spectrogram" else ()
-    with pytest.raises(FloatingPointError, match=r"X lies too far from the inputs of fit .* at row 1"):
-        getattr(good, method)(1e300 * X, *arguments)
+def test_far_away_is_no_nan(good):
+    with pytest.raises(FloatingPointError, match="X lies too far from the inputs of fit"):
+        good.sample_y(1e300 * X)
+    assert np.all(np.isfinite(good.instantaneous_frequency(1e300 * X).mean))
+    assert np.all(np.isfinite(good.spectrogram(1e300 * X, [0.5, 1.0]).mean))
 
 
 @pytest.mark.parametrize("frequency", [["a"], [np.nan], 1j])
