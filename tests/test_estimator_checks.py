@@ -17,7 +17,7 @@ from spectrogp.models import ExactGP
 
 pytestmark = pytest.mark.usefixtures("compile_quickly")
 
-FAST = {"inference": "map", "n_components": 1, "max_iter": 10, "resolution": 4, "random_state": 0}
+FAST = {"inference": "map", "n_starts": 1, "n_components": 1, "max_iter": 10, "resolution": 4, "random_state": 0}
 
 
 @parametrize_with_checks([sg.SpectralGPRegressor(**FAST)])
