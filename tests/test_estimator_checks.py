@@ -9,7 +9,13 @@ import pytest
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import check_dataframe_column_names_consistency, parametrize_with_checks
+from sklearn.utils.estimator_checks import (
+    check_dataframe_column_names_consistency,
+    check_estimators_pickle,
+    check_fit_idempotent,
+    check_methods_subset_invariance,
+    parametrize_with_checks,
+)
 
 import spectrogp as sg
 from spectrogp.initialise import find_start, kernel_from, noise_from
@@ -23,6 +29,15 @@ FAST = {"inference": "map", "n_starts": 1, "n_components": 1, "max_iter": 10, "r
 @parametrize_with_checks([sg.SpectralGPRegressor(**FAST)])
 def test_checks_of_scikit_learn(estimator, check):
     check(estimator)
+
+
+@pytest.mark.parametrize(
+    "check", [check_fit_idempotent, check_methods_subset_invariance, check_estimators_pickle], ids=lambda f: f.__name__
+)
+def test_checks_of_scikit_learn_with_a_posterior(check):
+    """Those that could tell the way of inference, which by default has a posterior."""
+    settings = {name: value for name, value in FAST.items() if name not in ("inference", "n_starts")}
+    check("SpectralGPRegressor", sg.SpectralGPRegressor(**settings, n_draws=10))
 
 
 def test_names_of_columns_are_kept_and_compared():

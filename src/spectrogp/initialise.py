@@ -481,7 +481,7 @@ def _frequency(start: Start, Z: np.ndarray, cycles: np.ndarray | None = None) ->
     # Where the data say nothing the smoothness of the functions decides.
     deviation = (0.1 * np.sqrt(1.0 + 1.0 / np.maximum(start.worth, 1e-6)))[..., None]
     if omega.shape[-1] > 1:
-        amplitude = np.asarray(max(0.25 * np.sqrt(np.mean(omega**2)), 1e-3 / np.max(start.scale)))
+        amplitude = max(0.25 * float(np.sqrt(np.mean(omega**2))), 1e-3 / float(np.max(start.scale)))
         typical = np.mean(omega, axis=0)
         prior = partial(FunctionGroup, warp="identity", lengthscale=start.scale, amplitude=amplitude)
         group = prior(Z, typical, shape=typical.shape, mean_deviation=amplitude)
@@ -511,7 +511,6 @@ def _values(group: FunctionGroup, X: Any) -> Any:
 
 
 def _positive(value: Any) -> Any:
-    value = np.asarray(value, np.float64)  # a plain number would be a constant of the programs, compiled for these data
     return Positive(value, LogNormal(value, 1.0))
 
 
@@ -588,7 +587,7 @@ def _harmonizable(start: Start, Z: np.ndarray) -> AbstractKernel:
         Real(omega, Normal(omega, 2.0 / start.scale)),
         _positive(np.mean(start.lengthscale, axis=(0, 1))),
         _positive(window),
-        Real(amplitude[:, :, None] * np.eye(omega.shape[1]) / np.sqrt(total), Normal(0.0, np.asarray(start.spread))),
+        Real(amplitude[:, :, None] * np.eye(omega.shape[1]) / np.sqrt(total), Normal(0.0, start.spread)),
     )
 
 
