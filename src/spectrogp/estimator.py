@@ -46,7 +46,7 @@ BATCH = 1024  # rows of a step on larger data, of the models that take minibatch
 COMPONENTS = 4  # at most, when their number is chosen from the data
 THIN = 10  # steps of SG-HMC for each draw
 MIXED = 50  # draws that predictions average over: each costs as much as a prediction at the optimum
-TRIAL = 100  # steps by which starts are compared
+TRIAL = 60  # steps by which starts are compared
 WEAK = 0.5  # share of the centres at which the data must show a frequency, for the ridge to be trusted alone
 DAY = np.timedelta64(1, "D") / np.timedelta64(1, "us")
 
@@ -138,7 +138,7 @@ class SpectralGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         *,
         max_iter: int = 500,
         learning_rate: float = 0.03,
-        n_starts: int = 5,
+        n_starts: int = 6,
         resolution: int = 30,
         n_inducing: int = 100,
         n_neighbors: int = 20,
