@@ -242,10 +242,10 @@ def test_alternatives_cross_and_smooth():
     for a in range(2):
         np.testing.assert_array_equal(crossed.frequency[: middle - 1, a], turned[: middle - 1, a])
         np.testing.assert_array_equal(crossed.frequency[middle + 1 :, a], turned[middle + 1 :, 1 - a])
-    for rough, smooth in ((rough, smooth), (crossed, cross_smooth)):
+    for before, after in ((rough, smooth), (crossed, cross_smooth)):
         for a in range(2):
-            cubic = np.polynomial.Polynomial.fit(x, np.log(rough.frequency[:, a, 0]), 3)(x)
-            np.testing.assert_allclose(np.log(smooth.frequency[:, a, 0]), cubic, atol=1e-9)
+            cubic = np.polynomial.Polynomial.fit(x, np.log(before.frequency[:, a, 0]), 3)(x)
+            np.testing.assert_allclose(np.log(after.frequency[:, a, 0]), cubic, atol=1e-9)
     far = dataclasses.replace(start, frequency=np.broadcast_to([[[3.0], [9.0]]], turned.shape))
     assert len(far.alternatives()) == 4
     plane = dataclasses.replace(start, frequency=np.ones((len(x), 2, 2)))
