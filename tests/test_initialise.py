@@ -234,7 +234,8 @@ def test_alternatives_cross_and_smooth():
     turned = np.column_stack([6.0 + 2.0 * np.abs(x), 6.0 - 2.0 * np.abs(x)])[..., None]
     start = dataclasses.replace(start, frequency=turned, worth=np.ones_like(start.worth))
     starts = start.alternatives()
-    rough, smooth, cross_smooth, crossed, coherent, _ = starts
+    rough, smooth, cross_smooth, crossed, faster, sudden, coherent, _ = starts
+    assert 1.0 > faster.smoothness > sudden.smoothness
     np.testing.assert_array_equal(rough.frequency, turned)
     np.testing.assert_array_equal(coherent.frequency, turned)
     assert np.all(coherent.lengthscale > 10.0 * start.scale)
@@ -247,7 +248,7 @@ def test_alternatives_cross_and_smooth():
             cubic = np.polynomial.Polynomial.fit(x, np.log(before.frequency[:, a, 0]), 3)(x)
             np.testing.assert_allclose(np.log(after.frequency[:, a, 0]), cubic, atol=1e-9)
     far = dataclasses.replace(start, frequency=np.broadcast_to([[[3.0], [9.0]]], turned.shape))
-    assert len(far.alternatives()) == 4
+    assert len(far.alternatives()) == 6
     plane = dataclasses.replace(start, frequency=np.ones((len(x), 2, 2)))
     assert plane.alternatives() == [plane]
 

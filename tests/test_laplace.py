@@ -12,9 +12,9 @@ from jax.flatten_util import ravel_pytree
 import spectrogp as sg
 import zoo
 from spectrogp.data import Data
-from spectrogp.inference import maximise_lbfgs, sample_laplace
+from spectrogp.inference import laplace_evidence, maximise_lbfgs, sample_laplace
 from spectrogp.inference.laplace import _curvature, _Density
-from spectrogp.models import ExactGP, NeighbourGP, Refresh, SparseGP
+from spectrogp.models import CollapsedGP, ExactGP, NeighbourGP, Refresh, SparseGP
 from spectrogp.parameters import LogNormal, Normal, Positive, partition
 from spectrogp.processes import FunctionGroup
 
@@ -65,6 +65,14 @@ def test_is_exact_where_the_posterior_is_normal(conjugate):
     with zoo.double():
         top, here = float(model.log_joint(data)), float(at.log_joint(data))
     np.testing.assert_allclose(posterior.log_joint[0, 7], here, atol=1e-4 + 1e-6 * abs(top - here))
+
+
+def test_evidence_is_exact_where_the_posterior_is_normal(conjugate):
+    """There it is the collapsed bound, which integrates the inducing values out."""
+    model, data, _, _ = conjugate
+    with zoo.double():
+        exact = CollapsedGP(model.kernel, 0.3, model.inducing).log_joint(data)
+        np.testing.assert_allclose(laplace_evidence(model, data, key=KEY), exact, atol=1e-5)
 
 
 def test_few_products_leave_the_prior_where_the_data_say_little(conjugate):

@@ -15,7 +15,7 @@ import numpy as np
 from jax import Array
 from scipy.special import logsumexp
 from scipy.stats import norm
-from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_array, check_random_state, column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -46,7 +46,8 @@ BATCH = 1024  # rows of a step on larger data, of the models that take minibatch
 COMPONENTS = 4  # at most, when their number is chosen from the data
 THIN = 10  # steps of SG-HMC for each draw
 MIXED = 50  # draws that predictions average over: each costs as much as a prediction at the optimum
-TRIAL = 60  # steps by which starts are compared
+TRIAL = 100  # steps by which starts are compared
+COMPARED = 400  # rows, at most, that starts are compared on
 WEAK = 0.5  # share of the centres at which the data must show a frequency, for the ridge to be trusted alone
 DAY = np.timedelta64(1, "D") / np.timedelta64(1, "us")
 
@@ -98,9 +99,9 @@ class SpectralGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     learning_rate
         Of Adam.
     n_starts
-        Starts that are compared, at most, by a few steps each: what was found in the data, the same with smoother
-        frequencies, with components that cross where they seemed to turn, and, for the phase kernel where the data show
-        little, what a chirplet kernel makes of it.
+        Starts that are compared, at most, by their evidence after a few steps on at most 400 rows: what was found in
+        the data, the same with smoother frequencies, with sudden changes, with components that cross where they seemed
+        to turn, and, for the phase kernel where the data show little, what a chirplet kernel makes of it.
     resolution
         Number of inputs at which each function of the kernel has its values.
     n_inducing, n_neighbors
@@ -138,7 +139,7 @@ class SpectralGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         *,
         max_iter: int = 500,
         learning_rate: float = 0.03,
-        n_starts: int = 6,
+        n_starts: int = 8,
         resolution: int = 30,
         n_inducing: int = 100,
         n_neighbors: int = 20,
@@ -193,8 +194,9 @@ class SpectralGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         of_optimum, of_posterior = jax.random.split(jax.random.key(seed))
         start = self._start(data, seed)
         self.start_ = _in_own_units(start, self.X_mean_, self.X_scale_, float(self.y_scale_))
+        model = self._build(*self._begin(start, data, seed, of_optimum), data, seed)
         with self._progress("optimum") as progress:
-            self._to_optimum(self._best(start, data, seed, of_optimum), data, of_optimum, progress)
+            self._to_optimum(model, data, of_optimum, progress)
         self.posterior_ = None
         if self.inference != "map":
             with self._progress("posterior") as progress:
@@ -230,11 +232,8 @@ class SpectralGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             data.X, data.y, data.error, components=components, most=most, highest_frequency=highest, seed=seed
         )
 
-    def _build(self, start: Start, data: Data, seed: int) -> Any:
-        """The model at its start."""
-        kernel, noise = self.kernel, noise_from(start)
-        if not isinstance(kernel, AbstractKernel):
-            kernel = kernel_from(start, self._kind(data), inducing=self.resolution, seed=seed)
+    def _build(self, kernel: AbstractKernel, noise: Any, data: Data, seed: int) -> Any:
+        """The model of these data."""
         match self._approximation(data.size):
             case "exact":
                 return models.ExactGP(kernel, noise)
@@ -258,27 +257,35 @@ class SpectralGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         minibatches = self._approximation(rows) in ("neighbours", "svgp")
         return BATCH if minibatches and rows > BATCH else None
 
-    def _kind(self, data: Data) -> Kind:
-        if self.kernel != "auto":
-            return self.kernel
-        return "convolutional" if data.X.shape[1] > 1 else "phase"
+    def _begin(self, start: Start, data: Data, seed: int, key: Array) -> tuple[Any, Any]:
+        """The kernel and the noise to begin with: at the best of several starts, by their evidence on some rows."""
+        if isinstance(self.kernel, AbstractKernel):
+            return self.kernel, noise_from(start)
+        kind: Kind = self.kernel
+        if self.kernel == "auto":
+            kind = "convolutional" if data.X.shape[1] > 1 else "phase"
 
-    def _best(self, start: Start, data: Data, seed: int, key: Array) -> Any:
-        """The model at the best of several starts, by the log joint density that it reaches in a few steps."""
-        model = self._build(start, data, seed)
-        ridges = not isinstance(self.kernel, AbstractKernel) and jax.tree.leaves(partition(model, "latent")[0])
-        if self.n_starts == 1 or not ridges:  # other starts are other ridges
-            return model
-        starts = start.alternatives()
-        if self._kind(data) == "phase" and np.mean(start.worth > 0) < WEAK:
-            # The phase kernel finds a frequency only from near it, the chirplet kernel from further away.
-            chirplet = clone(self).set_params(kernel="chirplet")._build(start, data, seed)
-            fit = maximise(chirplet, steps=TRIAL, **self._training(model, data, key))
-            starts.append(start.following(fit.model.kernel))
-        if len(starts) == 1:
-            return model
-        candidates = [model, *(self._build(other, data, seed) for other in starts[1 : self.n_starts])]
-        return best_start(candidates, steps=TRIAL, **self._training(model, data, key)).model
+        def built(start: Start, kind: Kind) -> Any:
+            return models.ExactGP(kernel_from(start, kind, inducing=self.resolution, seed=seed), noise_from(start))
+
+        first = built(start, kind)
+        if self.n_starts == 1 or not jax.tree.leaves(partition(first, "latent")[0]):  # other starts are other ridges
+            return first.kernel, first.likelihood
+        some = np.sort(np.random.default_rng(seed).permutation(data.size)[:COMPARED])
+        X, y, error = (np.asarray(part)[some] for part in (data.X, data.y, data.error))
+        rows = Data(X, y, error)
+        with self._progress("starts") as progress:
+            settings: dict[str, Any] = {"key": key, "learning_rate": self.learning_rate, "progress": progress}
+            starts = start.alternatives()
+            if kind == "phase" and np.mean(start.worth > 0) < WEAK:
+                # The phase kernel finds a frequency only from near it, the chirplet kernel from further away.
+                fit = maximise(built(start, "chirplet"), rows, steps=TRIAL, **settings)
+                starts.insert(1, start.following(fit.model.kernel))
+            if len(starts) == 1:
+                return first.kernel, first.likelihood
+            candidates = [first, *(built(other, kind) for other in starts[1 : self.n_starts])]
+            best = best_start(candidates, rows, steps=TRIAL, **settings).model
+        return best.kernel, best.likelihood
 
     def _training(self, model: Any, data: Data, key: Array) -> dict[str, Any]:
         """What ``maximise`` needs besides a model and its steps."""

@@ -24,7 +24,7 @@ from scipy.stats import qmc
 from . import kernels
 from .data import Data
 from .functions import inputs
-from .inference import Fit, maximise
+from .inference import Fit, laplace_evidence, maximise
 from .kernels import AbstractKernel
 from .numerics import entry_point
 from .parameters import LogNormal, Normal, Positive, Real, constrain
@@ -38,9 +38,11 @@ Kind = Literal["se", "nsq", "sm", "gsm", "hmk", "convolutional", "chirplet", "ph
 # whole signal is one coherent oscillation, and a short start ends in a poorer optimum; the other kernels lose coherence
 # where the frequency changes (CSK), or shift their frequency with the lengthscale (chirplet).
 COHERENCE: dict[Kind, float] = {"phase": 5.0, "chirplet": 0.3, "gsm": 1.0, "convolutional": 0.3, "hmk": 1.0}
+PRODUCTS = 60  # with the Hessian, for the evidence of a start
 COHERENT = 20.0  # the same, of starts that stay coherent for longer
 ROWS = 1500  # of the data are looked at, at most: drawn at random from larger ones
 VARIES = (0.05, 0.5)  # standard deviation of the logarithm of a frequency a priori, at least and at most
+SUDDEN = (0.45, 0.2)  # smoothness of starts for frequencies that change faster, and suddenly
 LATENT = (1.0, 0.7, 0.5, 0.35, 0.25)  # lengthscales tried for the functions, in standard deviations of the inputs
 _NEAR = 0.2  # difference of the logarithms of two frequencies that may be mistaken for one another
 _FACTORS, _SHARES = (0.05, 0.12, 0.3, 0.8, 2.0), (0.01, 0.1, 0.5, 2.0)  # of the smooth fit: lengthscale, noise
@@ -77,6 +79,7 @@ class Start:
     band: np.ndarray  # [2, d], lowest and highest frequency looked at
     spread: float  # standard deviation of the outputs
     rows: int
+    smoothness: float = 1.0  # of the frequencies a priori: their lengthscale in standard deviations of the inputs
 
     @property
     def found(self) -> np.ndarray:
@@ -121,14 +124,15 @@ class Start:
 
         Some have smoother frequencies, cubic in their logarithm; some stay coherent for longer, which makes the first
         steps of a fit correct the frequencies rather than shorten the lengthscale. In some, components that come near
-        each other go on as the other one: a ridge cannot tell whether they cross or turn.
+        each other go on as the other one: a ridge cannot tell whether they cross or turn. Some allow sudden changes.
         """
         if self.frequency.shape[-1] > 1 or not np.any(self.found):
             return [self]
         coherent = dataclasses.replace(self, lengthscale=np.broadcast_to(COHERENT * self.scale, self.lengthscale.shape))
         crossed = self._crossed()
         crossing = [] if crossed is None else [crossed._smoother(), crossed]
-        return [self, self._smoother(), *crossing, coherent, coherent._smoother()]
+        sudden = [dataclasses.replace(self, smoothness=smoothness) for smoothness in SUDDEN]
+        return [self, self._smoother(), *crossing, *sudden, coherent, coherent._smoother()]
 
     def _crossed(self) -> Start | None:
         """With components exchanged beyond where they come nearest, or None where none come near."""
@@ -495,7 +499,8 @@ def _frequency(start: Start, Z: np.ndarray, cycles: np.ndarray | None = None) ->
     # What varies little in the data hardly varies a priori either: else the optimum follows the noise.
     varies = np.sqrt(np.sum(weight * np.log(omega / typical) ** 2) / np.sum(weight))
     amplitude = float(np.clip(1.5 * varies, *VARIES))
-    group = FunctionGroup(Z, typical, shape=typical.shape, lengthscale=start.scale, amplitude=amplitude)
+    smooth = start.smoothness * start.scale
+    group = FunctionGroup(Z, typical, shape=typical.shape, lengthscale=smooth, amplitude=amplitude)
     best, most = group, -np.inf
     for factor in LATENT:
         raw = group.lengthscale.raw + np.log(factor)
@@ -607,20 +612,21 @@ _BUILDERS = {
 }
 
 
-def best_start(models: Sequence[Any], data: Any, *, steps: int = 50, key: Array, **options: Any) -> Fit:
-    """Maximise each model for a few steps and keep the fit of the largest log joint density.
+def best_start(models: Sequence[Any], data: Any, *, steps: int = 100, key: Array, **options: Any) -> Fit:
+    """Maximise each model for a few steps and keep the fit of the largest evidence (``laplace_evidence``).
 
-    For models with the same parameters, such as one kernel from several starts: their densities can be compared.
-    ``options`` go to ``inference.maximise``. A start that fails numerically is left out.
+    For models of the same data, such as one kernel from several starts or with several priors. ``options`` go to
+    ``inference.maximise``. A start that fails numerically is left out.
     """
     if not models:
         raise ValueError("models must hold at least one model, got none")
     fits, failures = [], []
     for model in models:
         try:
-            fits.append(maximise(model, data, steps=steps, key=key, **options))
+            fit = maximise(model, data, steps=steps, key=key, **options)
+            fits.append((laplace_evidence(fit.model, data, key=key, most=PRODUCTS), fit))
         except FloatingPointError as failure:
             failures.append(failure)
     if not fits:
         raise failures[0]
-    return max(fits, key=lambda fit: float(np.max(fit.history[-5:])))
+    return max(fits, key=lambda pair: pair[0])[1]

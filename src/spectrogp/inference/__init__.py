@@ -1,7 +1,7 @@
 """Inference: loops that know nothing of kernels."""
 
 from .diagnostics import check, to_arviz
-from .laplace import sample_laplace
+from .laplace import laplace_evidence, sample_laplace
 from .loop import progress_bar
 from .nuts import sample_nuts
 from .optimise import Fit, maximise, maximise_lbfgs
@@ -12,6 +12,7 @@ __all__ = [
     "Fit",
     "Posterior",
     "check",
+    "laplace_evidence",
     "maximise",
     "maximise_lbfgs",
     "progress_bar",

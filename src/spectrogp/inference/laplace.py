@@ -58,15 +58,7 @@ def sample_laplace(
     for name, value in (("draws", draws), ("most", most)):
         if value < 1:
             raise ValueError(f"{name} must be at least 1, got {value}")
-    free, rest = partition(model, *roles)
-    free = jax.tree.map(jnp.asarray, free)
-    if not jax.tree.leaves(free):
-        raise ValueError(f"the model has no parameters with a role among {', '.join(map(repr, roles))}")
-    of_rows, of_density, of_numbers = jax.random.split(key, 3)
-    part = data if batch is None else data.minibatch(of_rows, batch)
-    density = _Density(rest, part, of_density)
-    rng = np.random.default_rng(np.asarray(jax.random.key_data(of_numbers)))
-    curvature = _curvature(density, free, most, rng, progress)
+    free, rest, curvature, rng = _around(model, data, key, batch, most, roles, progress)
     z = rng.normal(size=(draws, len(curvature.s)))
     # (I + VλVᵀ)^(−½) = I − V (1 − (1 + λ)^(−½)) Vᵀ for orthonormal V.
     shrink = 1.0 - 1.0 / np.sqrt(1.0 + curvature.value)
@@ -75,6 +67,41 @@ def sample_laplace(
     drawn = jax.vmap(unravel)(mean + jnp.asarray(moves, mean.dtype))
     log_joint = curvature.peak - 0.5 * np.sum(z**2, axis=1)
     return Posterior(jax.tree.map(lambda leaf: np.asarray(leaf)[None], drawn), rest, log_joint[None], {}, False)
+
+
+@entry_point
+def laplace_evidence(
+    model: AbstractObjective, data: Any, *, key: Array, most: int = 150, roles: tuple[Role, ...] = ("latent",)
+) -> float:
+    """log ∫ p(y, θ) dθ of the normal approximation around a model at its optimum; the other parameters stay.
+
+    The log joint density of functions alone prefers rough ones, which follow the noise. This counts how well the data
+    determine them as well, so starts and priors can be compared by it.
+    """
+    _, _, curvature, _ = _around(model, data, key, None, most, roles, None)
+    size = len(curvature.s)
+    volume = 0.5 * size * np.log(2.0 * np.pi) - np.sum(np.log(curvature.s)) - 0.5 * np.sum(np.log1p(curvature.value))
+    return float(curvature.peak + volume)
+
+
+def _around(
+    model: AbstractObjective,
+    data: Any,
+    key: Array,
+    batch: int | None,
+    most: int,
+    roles: tuple[Role, ...],
+    progress: Progress | None,
+) -> tuple[Any, Any, _Curvature, np.random.Generator]:
+    """Free parameters and the rest of the model, the curvature there, and a source of random numbers."""
+    free, rest = partition(model, *roles)
+    free = jax.tree.map(jnp.asarray, free)
+    if not jax.tree.leaves(free):
+        raise ValueError(f"the model has no parameters with a role among {', '.join(map(repr, roles))}")
+    of_rows, of_density, of_numbers = jax.random.split(key, 3)
+    part = data if batch is None else data.minibatch(of_rows, batch)
+    rng = np.random.default_rng(np.asarray(jax.random.key_data(of_numbers)))
+    return free, rest, _curvature(_Density(rest, part, of_density), free, most, rng, progress), rng
 
 
 class _Density(eqx.Module):
