@@ -1,4 +1,4 @@
-"""The command line and the figures and tables it makes."""
+"""The command line: own tables in, models, tables and pictures out; and what it says of wrong input."""
 
 from __future__ import annotations
 
@@ -12,91 +12,13 @@ import pytest
 from matplotlib.image import imread
 from typer.testing import CliRunner
 
-from spectrogp import experiments, load, read_table, write_table
+from spectrogp import commands, experiments, load, read_table, write_table
 from spectrogp.cli import Experiment, app
-
-SHORT = [name for name in experiments.NAMES if name not in experiments.LONG]  # long ones have tests of their own
 
 
 def python(*arguments):
     environment = os.environ | {"COLUMNS": "300"}
     return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False, env=environment)  # noqa: S603
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    """Every figure and table, made once in its quick version: name → (directory, terminal output, numbers)."""
-    result = {}
-    for name in SHORT:
-        out = tmp_path_factory.mktemp(name) / "new" / "directory"
-        run = CliRunner().invoke(app, ["reproduce", name, "--out", str(out), "--quick"])
-        assert run.exit_code == 0, run.output
-        result[name] = out, run.output, json.loads((out / f"{name}.json").read_text(encoding="utf-8"))
-    return result
-
-
-@pytest.mark.parametrize("name", SHORT)
-def test_writes_a_picture_and_its_numbers(made, name):
-    out, output, record = made[name]
-    assert sorted(path.name for path in out.iterdir()) == [f"{name}.json", f"{name}.png"]
-    assert f"{name}.png" in output.replace("\n", "")
-    assert (record["name"], record["seed"], record["quick"]) == (name, 0, True)
-    picture = imread(out / f"{name}.png")
-    assert picture.shape[1] > 1000
-    assert np.ptp(picture[..., :3]) > 0.9  # something is drawn
-
-
-def test_the_draw_of_figure_1_is_the_convolution(made):
-    assert made["fig1"][2]["numbers"]["largest_difference_of_kernel_and_convolution"] < 1e-8
-
-
-def test_figure_2_shows_the_bias_of_one_kernel_only(made):
-    numbers = made["fig2"][2]["numbers"]
-    assert set(numbers) == {"SE", "NSQ", "SM", "GSK", "GSM", "HMK", "CSK", "Chirplet", "Phase"}
-    bias = {
-        name: entry["largest_frequency_bias"] for name, entry in numbers.items() if "largest_frequency_bias" in entry
-    }
-    assert bias.pop("GSM") == pytest.approx(3.0)  # ω′x/2π at x = ±1
-    assert set(bias) == {"CSK", "Chirplet", "Phase"}
-    assert max(bias.values()) < 1e-9
-    for entry in numbers.values():
-        assert entry["largest_difference_of_total_weight_and_variance"] < 1e-12
-        assert entry["smallest_eigenvalue"] > -1e-10
-
-
-def test_figure_3_predicts_with_each_of_its_models(made):
-    numbers = made["fig3"][2]["numbers"]
-    assert set(numbers) == {"composition", "monotonic", "covariance"}
-    for entry in numbers.values():
-        assert entry["median_rhat"] >= 0.99
-        assert entry["error_of_the_mean"] < 0.3  # of a signal with deviation 0.6, after 20 draws
-
-
-def test_figure_4_has_unit_fields_that_grow_rougher(made):
-    numbers = made["fig4"][2]["numbers"]
-    for family in ("nsq", "convolutional"):
-        first, last = (numbers[f"{family}_layer_{level}"] for level in (0, 3))
-        assert last["root_mean_square_slope"] > first["root_mean_square_slope"]
-    for entry in numbers.values():
-        assert 0.3 < entry["standard_deviation"] < 2.0  # one draw of a field with variance 1 and few waves
-
-
-def test_table_1_closed_forms_and_exact_transforms(made):
-    numbers = made["table1"][2]["numbers"]
-    for name, errors in numbers.items():
-        assert errors["xi_error"] < 1e-9, name
-        assert errors["lambda_error"] < 1e-9, name
-        # The covariance that the paper prints is worse everywhere, and wrong even where ours is exact.
-        assert errors["printed_spectrogram_error"] > 1.2 * errors["spectrogram_error"], name
-    for name in ("SE", "SM", "GSK", "HMK", "CSK, constant ℓ"):
-        assert numbers[name]["spectrogram_error"] < 1e-6, name
-
-
-def test_the_same_seed_gives_the_same_numbers(made, tmp_path):
-    _, numbers = experiments.reproduce("fig1", tmp_path, quick=True, seed=0)
-    assert numbers == made["fig1"][2]["numbers"]
-    _, other = experiments.reproduce("fig1", tmp_path, quick=True, seed=1)
-    assert other["draw"] != numbers["draw"]
 
 
 def test_command_line_knows_every_experiment():
@@ -109,6 +31,8 @@ def run(*arguments):
 
 # One's own data
 
+FAST = ("--kernel", "sm", "--inference", "map")
+
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory):
@@ -116,7 +40,7 @@ def tables(tmp_path_factory):
     place = tmp_path_factory.mktemp("tables")
     rng = np.random.default_rng(0)
     t = np.sort(rng.uniform(0.0, 4.0, 60))
-    y = 5.0 + np.cos(2.0 * np.pi * (t + 0.2 * t**2)) + 0.1 * rng.normal(size=60)
+    y = 5.0 + np.cos(2.0 * np.pi * 1.5 * t) + 0.1 * rng.normal(size=60)
     write_table(place / "data.csv", {"t": t, "y": y})
     when = np.datetime64("2020-01-01") + (t * 86400e6).astype("timedelta64[us]")
     write_table(place / "data.parquet", {"when": when, "y": y, "e": np.full(60, 0.1)})
@@ -127,11 +51,11 @@ def tables(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def fitted(tables):
-    """A quick fit to each table: the directory that it was written to, and the terminal output."""
+    """A quick fit to each table, by what compiles fastest: where it was written to, and the terminal output."""
     result = {}
-    for name, more in {"csv": (), "parquet": ("--x", "when", "--y", "y", "--error", "e", "--kernel", "sm")}.items():
+    for name, more in {"csv": (), "parquet": ("--x", "when", "--y", "y", "--error", "e")}.items():
         out = tables / f"fit-{name}"
-        done = run("fit", tables / f"data.{name}", "--quick", "--inference", "map", *more, "--out", out)
+        done = run("fit", tables / f"data.{name}", "--quick", *FAST, *more, "--out", out)
         assert done.exit_code == 0, done.output
         result[name] = out, done.stdout
     return result
@@ -153,13 +77,15 @@ def test_fit_writes_a_model_a_summary_and_a_picture(fitted, name, unit):
     assert imread(out / "overview.png").shape[1] > 1000
 
 
-def test_the_summary_is_right_about_a_chirp(fitted):
-    record = json.loads((fitted["csv"][0] / "summary.json").read_text(encoding="utf-8"))
-    (component,) = record["components"]
-    low, high = (end[0] for end in component["frequency"])
-    assert low == pytest.approx(1.0, abs=0.2)  # the truth runs from 1 to 2.6
-    assert high == pytest.approx(2.6, abs=0.3)
-    assert record["noise"] == pytest.approx(0.1, rel=0.4)
+@pytest.mark.parametrize("name", ["csv", "parquet"])
+def test_the_summary_is_right_about_a_tone(fitted, name):
+    record = json.loads((fitted[name][0] / "summary.json").read_text(encoding="utf-8"))
+    component = record["components"][0]
+    np.testing.assert_allclose(component["frequency"], 1.5, atol=0.03)  # a tenth of 1/span, what the data resolve
+    # One sinusoid says little about the standard deviation of many: 0.7 is in the middle of what it allows.
+    assert 0.3 < component["amplitude"][0] < 2.0
+    # Known errors of 0.1 leave no more noise to be found.
+    assert record["noise"] == pytest.approx(0.1, rel=0.3) if name == "csv" else record["noise"] < 0.08
     assert record["fit"]["r2"] > 0.95
 
 
@@ -244,13 +170,20 @@ def test_an_interrupt_ends_with_130(monkeypatch, tmp_path):
     assert run("reproduce", "fig1", "--out", tmp_path).exit_code == 130
 
 
-def test_demo_recovers_the_chirp(tmp_path):
+def test_demo_compares_with_the_truth(tmp_path, monkeypatch):
+    """With a kernel that compiles fast and cannot follow a chirp: the default one is tested with the estimator."""
+    monkeypatch.setitem(commands.QUICK, "kernel", "sm")
+    monkeypatch.setitem(commands.QUICK, "inference", "map")
     done = run("demo", "--quick", "--out", tmp_path)
     assert done.exit_code == 0, done.output
     names = ["data.csv", "model.safetensors", "overview.png", "summary.json"]
     assert sorted(path.name for path in tmp_path.iterdir()) == names
     numbers = json.loads((tmp_path / "summary.json").read_text(encoding="utf-8"))["recovery"]
-    assert numbers["median relative error of the frequency"] < 0.05
+    table = read_table(tmp_path / "data.csv")
+    frequency = load(tmp_path / "model.safetensors").instantaneous_frequency(table["t"][:, None]).mean[:, 0]
+    error = np.median(np.abs(frequency / (1.0 + 1.8 * table["t"] ** 2) - 1.0))
+    assert numbers["median relative error of the frequency"] == pytest.approx(error)
+    assert numbers["median relative error of the start"] < 0.1
     assert "relative error of the frequency" in " ".join(done.stdout.split())
 
 
@@ -258,8 +191,3 @@ def test_help_does_not_load_jax():
     code = "import sys; from typer.testing import CliRunner; from spectrogp.cli import app; \
 print(CliRunner().invoke(app, ['--help']).exit_code, 'jax' in sys.modules, 'matplotlib' in sys.modules)"
     assert python("-c", code).stdout.split() == ["0", "False", "False"]
-
-
-def test_unknown_experiments_are_refused_by_name(tmp_path):
-    with pytest.raises(ValueError, match=r"no figure or table called 'fig99'; there are fig1, fig2, .*, solar"):
-        experiments.reproduce("fig99", tmp_path)

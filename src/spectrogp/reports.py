@@ -35,6 +35,7 @@ from .spectra import local_spectrum
 LEVEL = 0.9
 ROWS = 2000  # that a summary or a picture looks at, at most
 DRAWS = 200  # likewise
+PARTS = 6  # of a signal that are drawn, at most
 RANGE = 40.0  # of a spectrogram's colours, in dB
 
 
@@ -245,7 +246,10 @@ def _overview_of_one(estimator: SpectralGPRegressor, X: Any, y: np.ndarray, colu
     frequency, count = band(here.frequency[..., 0]), here.weight.shape[-1]
     unit = units(estimator, columns)[0]
     layout: Any = [["fit"] * 2, ["spectrogram", "periodogram"], ["amplitude", "lengthscale"]]
-    layout += [[f"part {k}"] * 2 for k in range(count if count > 1 else 0)]
+    # The parts of many components, as of a harmonizable mixture, say little one by one.
+    parts = estimator.decompose(at, level=LEVEL) if 1 < count <= PARTS else None
+    below = [f"part {k}" for k in range(0 if parts is None else parts.mean.shape[1])]
+    layout += [[name] * 2 for name in below]
     heights = [1.0, 1.2, 0.8, *([0.5] * (len(layout) - 3))]
     figure = Figure(figsize=(7.2, 1.85 * sum(heights) + 0.4), layout="constrained")
     panels: dict[str, Axes] = figure.subplot_mosaic(layout, height_ratios=heights)
@@ -281,8 +285,8 @@ def _overview_of_one(estimator: SpectralGPRegressor, X: Any, y: np.ndarray, colu
     else:
         shown["lengthscale"] = f"ℓ ({unit})", band(here.lengthscale[..., 0])
     plot_functions([panels[name] for name in shown], t, dict(shown.values()))
-    if count > 1:
-        plot_decomposition([panels[f"part {k}"] for k in range(count)], t, estimator.decompose(at))
+    if parts is not None:
+        plot_decomposition([panels[name] for name in below], t, parts)
     titles = {
         "fit": "data and fit",
         "spectrogram": "spectrogram, "
@@ -293,9 +297,8 @@ def _overview_of_one(estimator: SpectralGPRegressor, X: Any, y: np.ndarray, colu
     for letter, (name, title) in zip("abcde", titles.items(), strict=False):
         panels[name].set_title(f"({letter}) {title}", loc="left")
     for name, panel in panels.items():
-        inner = name.startswith("part") and name != f"part {count - 1}"
-        _label_input(panel, columns.x[0], times=bool(estimator.times_[0]), hidden=inner)
-        if name.startswith("part"):
+        _label_input(panel, columns.x[0], times=bool(estimator.times_[0]), hidden=name in below[:-1])
+        if name in below:
             panel.set_ylabel(columns.y)
     return figure
 
