@@ -246,8 +246,7 @@ def _overview_of_one(estimator: SpectralGPRegressor, X: Any, y: np.ndarray, colu
     frequency, count = band(here.frequency[..., 0]), here.weight.shape[-1]
     unit = units(estimator, columns)[0]
     layout: Any = [["fit"] * 2, ["spectrogram", "periodogram"], ["amplitude", "lengthscale"]]
-    # The parts of many components, as of a harmonizable mixture, say little one by one.
-    parts = estimator.decompose(at, level=LEVEL) if 1 < count <= PARTS else None
+    parts = _parts(estimator, at, count)
     below = [f"part {k}" for k in range(0 if parts is None else parts.mean.shape[1])]
     layout += [[name] * 2 for name in below]
     heights = [1.0, 1.2, 0.8, *([0.5] * (len(layout) - 3))]
@@ -301,6 +300,16 @@ def _overview_of_one(estimator: SpectralGPRegressor, X: Any, y: np.ndarray, colu
         if name in below:
             panel.set_ylabel(columns.y)
     return figure
+
+
+def _parts(estimator: SpectralGPRegressor, at: Any, count: int) -> Band | None:
+    """The parts of the signal, if there are a few: those of many components say little one by one."""
+    if not 1 < count <= PARTS:
+        return None
+    try:
+        return estimator.decompose(at, level=LEVEL)
+    except TypeError:  # a kernel that is no sum of components
+        return None
 
 
 def _overview_of_several(estimator: SpectralGPRegressor, X: Any, y: np.ndarray, columns: Columns) -> Figure:
