@@ -167,7 +167,7 @@ def demo(
     write_table(out / "data.csv", {"t": signal.X[:, 0], "y": signal.y})
     estimator = SpectralGPRegressor(n_components=1, random_state=seed, verbose=True, **(QUICK if quick else {}))
     fitted = fit(estimator, signal.X, signal.y, columns)
-    say("\n".join(f"found in the data: {line}" for line in str(estimator.start_).splitlines()))
+    say("\n".join(f"found before the fit: {line}" for line in str(estimator.start_).splitlines()))
     band = estimator.instantaneous_frequency(signal.X, level=LEVEL)
     relative = np.abs(band.mean / signal.frequency - 1.0)
     numbers: dict[str, Any] = {
