@@ -172,7 +172,7 @@ def demo(
     relative = np.abs(band.mean / signal.frequency - 1.0)
     numbers: dict[str, Any] = {
         "median relative error of the frequency": float(np.median(relative)),
-        "90th percentile": float(np.quantile(relative, 0.9)),
+        "90th percentile of the same": float(np.quantile(relative, 0.9)),
         "median relative error of the start": float(np.median(_start_error(estimator))),
     }
     if band.lower is not None and band.upper is not None:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from .estimator import Band
 from .ridges import windowed_power
@@ -135,7 +136,7 @@ def plot_functions(axes: Sequence[Axes], x: Any, functions: Mapping[str, Band]) 
         ends = [np.asarray(part) for part in band if part is not None]
         low, high = min(part.min() for part in ends), max(part.max() for part in ends)
         if low > 0 and high > 10.0 * low:
-            panel.set_yscale("log")
+            plain_log_axis(panel)
         elif low >= 0:
             panel.set_ylim(0.0, 1.08 * high)
 
@@ -165,6 +166,14 @@ def plot_periodogram(axes: Axes, x: Any, y: Any, frequency: Any, *, width: float
     centres = np.linspace(np.min(x), np.max(x), 200)
     power = windowed_power(x, y, centres, np.asarray(frequency), np.ptp(x) / 16.0 if width is None else width)
     return plot_spectrogram(axes, centres, frequency, power, vmax=1.0)
+
+
+def plain_log_axis(axes: Axes) -> None:
+    """A logarithmic vertical axis with ticks at 1, 2, 5, 10, … written as plain numbers."""
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_minor_locator(NullLocator())
 
 
 def _plot_bands(axes: Axes, x: Any, band: Band, label: str | None = None) -> None:

@@ -290,7 +290,7 @@ def _overview_of_one(estimator: SpectralGPRegressor, X: Any, y: np.ndarray, colu
         "fit": "data and fit",
         "spectrogram": "spectrogram, "
         + ("frequency (MAP: no band)" if frequency.lower is None else "frequency, 90 % band"),
-        "periodogram": "data alone, windowed Lomb–Scargle",
+        "periodogram": "data alone: windowed Lomb–Scargle",
         **{name: name for name in shown},
     }
     for letter, (name, title) in zip("abcde", titles.items(), strict=False):
@@ -352,7 +352,7 @@ def _draw_spectrogram(panel: Axes, t: np.ndarray, here: Local, axis: int) -> Axe
 
 def _label_input(panel: Axes, name: str, *, times: bool, hidden: bool) -> None:
     if times:
-        locator = AutoDateLocator(maxticks=7)  # type: ignore[no-untyped-call]
+        locator = AutoDateLocator(minticks=3)  # type: ignore[no-untyped-call]
         panel.xaxis.set_major_locator(locator)
         panel.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
     panel.tick_params(labelbottom=not hidden)

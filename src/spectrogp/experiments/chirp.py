@@ -15,7 +15,6 @@ import jax
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from .. import datasets
 from ..data import Data
@@ -23,7 +22,7 @@ from ..inference import Posterior, diagnostics, sample_nuts
 from ..initialise import Kind, find_start, kernel_from, noise_from
 from ..likelihoods import Gaussian
 from ..models import AbstractModel, ExactGP
-from ..plots import COLOURS
+from ..plots import COLOURS, plain_log_axis
 from ..reports import Local, band, local_of
 from .runs import forget, optimum_of, resumed, timed
 
@@ -133,10 +132,7 @@ def _figure(runs: dict[Kind, Run], data: Data, t: np.ndarray, numbers: dict[str,
             fontsize=7,
         )
         others[0].set_ylim(0.0, 7.5)
-        others[1].set_yscale("log")
-        others[1].yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        others[1].yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        others[1].yaxis.set_minor_locator(NullLocator())
+        plain_log_axis(others[1])
         others[2].set_ylim(bottom=0.0)
     for panel, title in zip(rows[0], ("prediction", "frequency ξ", "lengthscale ℓ", "amplitude σ"), strict=True):
         panel.set_title(title)
