@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 
 import jax
@@ -223,6 +224,30 @@ def test_following_continues_a_kernel(start):
     # Smoothed towards the latent function's prior: to 4 % inside, 12 % at the ends of the data.
     np.testing.assert_allclose(local.frequency[:, 0, 0], 4.0 + 2.0 * X[:, 0], rtol=0.06)
     np.testing.assert_allclose(local.weight[:, 0], 0.64, rtol=0.05)
+
+
+def test_alternatives_cross_and_smooth():
+    """Two ridges that turned where they should have crossed: exchanged beyond the middle, and cubic."""
+    crossing = sg.datasets.signal("crossing", noise=0.05)
+    start = find_start(crossing.X, crossing.y, components=2)
+    x = start.centres[:, 0]
+    turned = np.column_stack([6.0 + 2.0 * np.abs(x), 6.0 - 2.0 * np.abs(x)])[..., None]
+    start = dataclasses.replace(start, frequency=turned, worth=np.ones_like(start.worth))
+    starts = start.alternatives()
+    assert len(starts) == 4
+    np.testing.assert_array_equal(starts[0].frequency, turned)
+    middle = len(x) // 2
+    for a in range(2):
+        np.testing.assert_array_equal(starts[2].frequency[: middle - 1, a], turned[: middle - 1, a])
+        np.testing.assert_array_equal(starts[2].frequency[middle + 1 :, a], turned[middle + 1 :, 1 - a])
+    for rough, smooth in ((starts[0], starts[1]), (starts[2], starts[3])):
+        for a in range(2):
+            cubic = np.polynomial.Polynomial.fit(x, np.log(rough.frequency[:, a, 0]), 3)(x)
+            np.testing.assert_allclose(np.log(smooth.frequency[:, a, 0]), cubic, atol=1e-9)
+    far = dataclasses.replace(start, frequency=np.broadcast_to([[[3.0], [9.0]]], turned.shape))
+    assert len(far.alternatives()) == 2
+    plane = dataclasses.replace(start, frequency=np.ones((len(x), 2, 2)))
+    assert plane.alternatives() == [plane]
 
 
 def test_best_start_keeps_the_better(start, chirp):

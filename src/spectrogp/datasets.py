@@ -77,12 +77,17 @@ SIGNALS = {
 def signal(name: str, seed: int = 0, noise: float = 0.1, irregular: bool = True, n: int = 400) -> Signal:
     """One of ``SIGNALS``: tones of changing frequency in normal noise, at random or evenly spaced times.
 
-    Times inside the gaps of a family are left out, so that fewer than ``n`` remain.
+    Random times are never inside the gaps of a family; evenly spaced ones there are left out: fewer than ``n`` remain.
     """
     if name not in SIGNALS:
         raise ValueError(f"name must be one of {', '.join(SIGNALS)}, got {name!r}")
     family, rng = SIGNALS[name], np.random.default_rng(seed)
-    t = np.sort(rng.uniform(family.low, family.high, n)) if irregular else np.linspace(family.low, family.high, n)
+    if irregular:
+        t = np.sort(rng.uniform(family.low, family.high - sum(high - low for low, high in family.gaps), n))
+        for low, high in family.gaps:  # in order: what lies beyond a gap moves by its length
+            t = np.where(t > low, t + (high - low), t)
+    else:
+        t = np.linspace(family.low, family.high, n)
     y = sum((tone.amplitude(t) * np.cos(2.0 * np.pi * tone.phase(t)) for tone in family.tones), np.zeros(n))
     y = y + noise * rng.normal(size=n)
     frequency = np.column_stack([tone.frequency(t) for tone in family.tones])

@@ -15,33 +15,39 @@ import numpy as np
 from jax import Array
 from scipy.special import logsumexp
 from scipy.stats import norm
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from . import models
 from .data import Data
-from .inference import Posterior, maximise, progress_bar, sample_nuts, sample_sghmc
+from .inference import Posterior, maximise, progress_bar, sample_laplace, sample_nuts, sample_sghmc
 from .inference.loop import Progress
-from .initialise import Kind, Spectrum, Start, find_start, inducing_inputs, kernel_from, noise_from
+from .initialise import Kind, Spectrum, Start, best_start, find_start, inducing_inputs, kernel_from, noise_from
 from .io import FilePath, save
 from .kernels import AbstractKernel
+from .likelihoods import Moments
 from .models.base import BLOCK
 from .models.neighbour import AbstractNeighbourModel
 from .numerics import entry_point
+from .parameters import partition
+from .parts import count_parts, part_moments
 from .sampling import as_count
 from .spectra import local_spectrum, spectrogram
 
-Inference = Literal["map", "nuts", "sghmc", "dsvi"]
+Inference = Literal["laplace", "map", "nuts", "sghmc", "dsvi"]
 Approximation = Literal["auto", "exact", "sgpr", "svgp", "neighbours", "full-scale"]
 
 KERNELS = ("auto", "se", "nsq", "sm", "gsm", "hmk", "convolutional", "chirplet", "phase")
-INFERENCES = ("map", "nuts", "sghmc", "dsvi")
+INFERENCES = ("laplace", "map", "nuts", "sghmc", "dsvi")
 APPROXIMATIONS = ("auto", "exact", "sgpr", "svgp", "neighbours", "full-scale")
 EXACT = 2000  # rows up to which ``approximation="auto"`` is exact
 BATCH = 1024  # rows of a step on larger data, of the models that take minibatches
 COMPONENTS = 4  # at most, when their number is chosen from the data
 THIN = 10  # steps of SG-HMC for each draw
+MIXED = 50  # draws that predictions average over: each costs as much as a prediction at the optimum
+TRIAL = 100  # steps by which starts are compared
+WEAK = 0.5  # share of the centres at which the data must show a frequency, for the ridge to be trusted alone
 DAY = np.timedelta64(1, "D") / np.timedelta64(1, "us")
 
 
@@ -78,8 +84,10 @@ class SpectralGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     n_components
         How many oscillations (None: as many as are significant, at most 4). Stationary kernels have at most so many.
     inference
-        "map" is the optimum of the log joint density. "nuts", "sghmc" (samplers) and "dsvi" (variational) go on from
-        there to a posterior over all functions, and predictions average over it.
+        All begin with the optimum of the log joint density. "map" ends there. "laplace" is a normal approximation of
+        the posterior of all functions around it, at the hyperparameters of the optimum: about half as much time again.
+        "nuts" and "sghmc" (samplers) and "dsvi" (variational) take longer, and the samplers are the most exact.
+        Predictions average over the posterior.
     approximation
         "exact", "sgpr", "svgp" (inducing points), "neighbours", or "full-scale" (both). "auto" is exact up to 2000 rows
         and neighbours with minibatches beyond.
@@ -89,6 +97,10 @@ class SpectralGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Steps of Adam towards the optimum ("dsvi" takes three times as many for its bound).
     learning_rate
         Of Adam.
+    n_starts
+        Starts that are compared, at most, by a few steps each: what was found in the data, the same with smoother
+        frequencies, with components that cross where they seemed to turn, and, for the phase kernel where the data show
+        little, what a chirplet kernel makes of it.
     resolution
         Number of inputs at which each function of the kernel has its values.
     n_inducing, n_neighbors
@@ -120,12 +132,13 @@ class SpectralGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self,
         kernel: Any = "auto",
         n_components: int | None = None,
-        inference: Inference = "map",
+        inference: Inference = "laplace",
         approximation: Approximation = "auto",
         random_state: Any = None,
         *,
         max_iter: int = 500,
         learning_rate: float = 0.03,
+        n_starts: int = 5,
         resolution: int = 30,
         n_inducing: int = 100,
         n_neighbors: int = 20,
@@ -142,6 +155,7 @@ class SpectralGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
         self.max_iter = max_iter
         self.learning_rate = learning_rate
+        self.n_starts = n_starts
         self.resolution = resolution
         self.n_inducing = n_inducing
         self.n_neighbors = n_neighbors
@@ -174,9 +188,8 @@ class SpectralGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         of_optimum, of_posterior = jax.random.split(jax.random.key(seed))
         start = self._start(data, seed)
         self.start_ = _in_own_units(start, self.X_mean_, self.X_scale_, float(self.y_scale_))
-        model = self._build(start, data, seed)
         with self._progress("optimum") as progress:
-            self._to_optimum(model, data, of_optimum, progress)
+            self._to_optimum(self._best(start, data, seed, of_optimum), data, of_optimum, progress)
         self.posterior_ = None
         if self.inference != "map":
             with self._progress("posterior") as progress:
@@ -190,7 +203,7 @@ class SpectralGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             if getattr(self, name) not in known:
                 raise ValueError(f"{name} must be one of {', '.join(known)}; got {getattr(self, name)!r}")
         least = {"max_iter": 1, "resolution": 2, "n_inducing": 1, "n_neighbors": 1, "n_draws": 1, "warmup": 1}
-        least |= {"chains": 1} | ({} if self.n_components is None else {"n_components": 1})
+        least |= {"chains": 1, "n_starts": 1} | ({} if self.n_components is None else {"n_components": 1})
         for name, bound in least.items():
             value = getattr(self, name)
             if not isinstance(value, int | np.integer) or value < bound:
@@ -209,8 +222,7 @@ class SpectralGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """The model at its start."""
         kernel, noise = self.kernel, noise_from(start)
         if not isinstance(kernel, AbstractKernel):
-            several: Kind = "convolutional" if data.X.shape[1] > 1 else "phase"
-            kernel = kernel_from(start, several if kernel == "auto" else kernel, inducing=self.resolution, seed=seed)
+            kernel = kernel_from(start, self._kind(data), inducing=self.resolution, seed=seed)
         match self._approximation(data.size):
             case "exact":
                 return models.ExactGP(kernel, noise)
@@ -234,29 +246,49 @@ class SpectralGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         minibatches = self._approximation(rows) in ("neighbours", "svgp")
         return BATCH if minibatches and rows > BATCH else None
 
+    def _kind(self, data: Data) -> Kind:
+        if self.kernel != "auto":
+            return self.kernel
+        return "convolutional" if data.X.shape[1] > 1 else "phase"
+
+    def _best(self, start: Start, data: Data, seed: int, key: Array) -> Any:
+        """The model at the best of several starts, by the log joint density that it reaches in a few steps."""
+        model = self._build(start, data, seed)
+        if isinstance(self.kernel, AbstractKernel) or not jax.tree.leaves(partition(model, "latent")[0]):
+            return model  # nothing in it comes from the ridges
+        starts = start.alternatives()
+        if self._kind(data) == "phase" and np.mean(start.worth > 0) < WEAK:
+            # The phase kernel finds a frequency only from near it, the chirplet kernel from further away.
+            chirplet = clone(self).set_params(kernel="chirplet")._build(start, data, seed)
+            fit = maximise(chirplet, steps=TRIAL, **self._training(model, data, key))
+            starts.append(start.following(fit.model.kernel))
+        if self.n_starts == 1 or len(starts) == 1:
+            return model
+        candidates = [model, *(self._build(other, data, seed) for other in starts[1 : self.n_starts])]
+        return best_start(candidates, steps=TRIAL, **self._training(model, data, key)).model
+
+    def _training(self, model: Any, data: Data, key: Array) -> dict[str, Any]:
+        """What ``maximise`` needs besides a model and its steps."""
+        settings = {"key": key, "batch": self._batch(data.size), "learning_rate": self.learning_rate}
+        if not isinstance(model, AbstractNeighbourModel):
+            return settings | {"data": data}
+        refresh = models.Refresh(data, min(self.n_neighbors, data.size - 1))
+        return settings | {"data": refresh(model), "refresh": refresh}
+
     def _to_optimum(self, model: Any, data: Data, key: Array, progress: Progress | None) -> None:
-        refresh: models.Refresh | None = None
-        rows: Any = data
-        if isinstance(model, AbstractNeighbourModel):
-            refresh = models.Refresh(data, min(self.n_neighbors, data.size - 1))
-            rows = refresh(model)
-        fit = maximise(
-            model,
-            rows,
-            steps=self.max_iter,
-            key=key,
-            batch=self._batch(data.size),
-            learning_rate=self.learning_rate,
-            refresh=refresh,
-            progress=progress,
-        )
+        training = self._training(model, data, key)
+        fit = maximise(model, steps=self.max_iter, progress=progress, **training)
         self.model_, self.history_, self.n_iter_ = fit.model, fit.history, len(fit.history)
-        self.data_ = rows if refresh is None else refresh(fit.model)
+        self.data_ = training["refresh"](fit.model) if "refresh" in training else data
 
     def _infer(self, key: Array, progress: Progress | None) -> Posterior:
         """Draws around the optimum."""
         batch, each = self._batch(self.data_.size), -(-self.n_draws // self.chains)
         settings: dict[str, Any] = {"key": key, "progress": progress}
+        if self.inference == "laplace":
+            # Functions at fixed hyperparameters: the posterior of both together is far from normal.
+            roles: Any = ("latent",) if jax.tree.leaves(partition(self.model_, "latent")[0]) else ("hyperparameter",)
+            return sample_laplace(self.model_, self.data_, draws=self.n_draws, batch=batch, roles=roles, **settings)
         if self.inference == "dsvi":
             bound = models.DoublyStochasticGP(self.model_)
             fit = maximise(
@@ -324,6 +356,18 @@ class SpectralGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         for place, number in zip(places, numbers, strict=True):
             yield self.posterior_.at(*divmod(int(place), length)), int(number)
 
+    def decompose(self, X: Any, level: float = 0.9) -> Band:
+        """The part ``[n, a]`` of the prediction that belongs to each of the a components, with a credible interval.
+
+        The means add up to ``predict(X)`` less the mean of the outputs.
+        """
+        rows = self._inputs(X)
+        function = _Parts(self.model_.ready(self.data_, rows), rows)
+        f = self._of(function, MIXED)
+        mean, deviation = np.mean(f.mean, axis=0), np.sqrt(np.mean(f.variance, axis=0) + np.var(f.mean, axis=0))
+        reach = norm.ppf(0.5 + 0.5 * _checked(level)) * deviation
+        return Band(*(part.T for part in (mean, mean - reach, mean + reach))).times(self.y_scale_)
+
     # Frequencies
 
     def instantaneous_frequency(self, X: Any, level: float = 0.9) -> Band:
@@ -346,9 +390,8 @@ class SpectralGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return self._band(_Spectrogram(rows, inside, axis), level).times(self.y_scale_**2 * np.prod(scale))
 
     def _band(self, function: Any, level: float) -> Band:
-        if not 0.0 < level < 1.0:
-            raise ValueError(f"level must lie between 0 and 1, got {level!r}")
-        values = self._of(function)
+        level = _checked(level)
+        values = self._of(function, self.n_draws)
         if self.posterior_ is None:
             return Band(values[0], None, None)
         lower, upper = np.quantile(values, (0.5 - 0.5 * level, 0.5 + 0.5 * level), axis=0)
@@ -385,14 +428,14 @@ class SpectralGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """
         rows = X[np.minimum(np.arange(_rounded(len(X))), len(X) - 1)]
         # What is found outside compiled programs, as neighbours are, is that of the optimum for all draws.
-        values = self._of(_Predict(self.model_.ready(self.data_, rows), rows))
+        values = self._of(_Predict(self.model_.ready(self.data_, rows), rows), MIXED)
         return jax.tree.map(lambda leaf: leaf[:, : len(X)], values)
 
-    def _of(self, function: Any) -> Any:
-        """``function(model)`` at every draw, or at the optimum alone: ``[s, ...]``."""
+    def _of(self, function: Any, most: int) -> Any:
+        """``function(model)`` at so many draws, or at the optimum alone: ``[s, ...]``."""
         if self.posterior_ is None:
             return jax.tree.map(lambda leaf: leaf[None], _call(function, self.model_))
-        values = self.posterior_.thinned(self.n_draws).map(function)
+        values = self.posterior_.thinned(most).map(function)
         return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), values)
 
 
@@ -418,6 +461,19 @@ class _Predict(eqx.Module):
         return _Prediction(f.mean, f.variance, jnp.broadcast_to(scale**2, f.mean.shape))
 
 
+class _Parts(eqx.Module):
+    """Moments of every component's function, ``[a, t]``."""
+
+    data: Any
+    X: Any
+
+    def __call__(self, model: Any) -> Moments:
+        model, X = model.enter(), jnp.asarray(self.X)
+        parts = jnp.arange(count_parts(model.kernel, X))
+        moments: Moments = jax.lax.map(lambda a: part_moments(model, self.data, X, a), parts)
+        return moments
+
+
 class _Frequency(eqx.Module):
     X: Any
 
@@ -439,6 +495,12 @@ class _Spectrogram(eqx.Module):
 @entry_point
 def _call(function: Any, model: Any) -> Any:
     return function(model)
+
+
+def _checked(level: float) -> float:
+    if not 0.0 < level < 1.0:
+        raise ValueError(f"level must lie between 0 and 1, got {level!r}")
+    return level
 
 
 def _rounded(rows: int) -> int:

@@ -11,6 +11,7 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import combinations
 from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
@@ -38,7 +39,9 @@ Kind = Literal["se", "nsq", "sm", "gsm", "hmk", "convolutional", "chirplet", "ph
 # where the frequency changes (CSK), or shift their frequency with the lengthscale (chirplet).
 COHERENCE: dict[Kind, float] = {"phase": 5.0, "chirplet": 0.3, "gsm": 1.0, "convolutional": 0.3, "hmk": 1.0}
 ROWS = 1500  # of the data are looked at, at most: drawn at random from larger ones
+VARIES = (0.05, 0.5)  # standard deviation of the logarithm of a frequency a priori, at least and at most
 LATENT = (1.0, 0.7, 0.5, 0.35, 0.25)  # lengthscales tried for the functions, in standard deviations of the inputs
+_NEAR = 0.2  # difference of the logarithms of two frequencies that may be mistaken for one another
 _FACTORS, _SHARES = (0.05, 0.12, 0.3, 0.8, 2.0), (0.01, 0.1, 0.5, 2.0)  # of the smooth fit: lengthscale, noise
 
 
@@ -111,6 +114,41 @@ class Start:
             amplitude=np.sqrt(np.maximum(np.asarray(spectrum.weight), 1e-6 * self.spread**2)),
             worth=np.maximum(self.worth, 1.0),
         )
+
+    def alternatives(self) -> list[Start]:
+        """This start and others that the data allow, in one dimension.
+
+        One has smoother frequencies, cubic in their logarithm. In another, components that come near each other go on
+        as the other one: a ridge cannot tell whether they cross or turn.
+        """
+        if self.frequency.shape[-1] > 1 or not np.any(self.found):
+            return [self]
+        crossed = self._crossed()
+        return [start for one in (self, crossed) if one is not None for start in (one, one._smoother())]
+
+    def _crossed(self) -> Start | None:
+        """With components exchanged beyond where they come nearest, or None where none come near."""
+        parts = [values.copy() for values in (self.frequency, self.amplitude, self.worth)]
+        exchanged = False
+        for a, b in combinations(range(self.worth.shape[1]), 2):
+            apart = np.abs(np.log(parts[0][:, a, 0] / parts[0][:, b, 0]))
+            nearest = int(np.argmin(apart))
+            if apart[nearest] < _NEAR:
+                exchanged = True
+                for values in parts:
+                    values[nearest:, [a, b]] = values[nearest:, [b, a]]
+        frequency, amplitude, worth = parts
+        return dataclasses.replace(self, frequency=frequency, amplitude=amplitude, worth=worth) if exchanged else None
+
+    def _smoother(self) -> Start:
+        x = np.linspace(-1.0, 1.0, len(self.centres))  # as the centres, even
+        cubic = np.polynomial.chebyshev.chebvander(x, 3)
+        logarithm = np.empty(self.worth.shape)
+        for a in range(self.worth.shape[1]):
+            root = np.sqrt(np.maximum(self.worth[:, a], 1e-3 * self.worth.max()))
+            values = np.log(self.frequency[:, a, 0])
+            logarithm[:, a] = cubic @ np.linalg.lstsq(root[:, None] * cubic, root * values, rcond=None)[0]
+        return dataclasses.replace(self, frequency=np.exp(logarithm)[..., None], worth=np.maximum(self.worth, 1.0))
 
 
 def _range(values: np.ndarray) -> str:
@@ -450,7 +488,10 @@ def _frequency(start: Start, Z: np.ndarray, cycles: np.ndarray | None = None) ->
         return group.following(start.centres, omega, deviation * amplitude)
     weight = deviation**-2
     typical = np.exp(np.sum(weight * np.log(omega), axis=0) / np.sum(weight, axis=0))
-    group = FunctionGroup(Z, typical, shape=typical.shape, lengthscale=start.scale)
+    # What varies little in the data hardly varies a priori either: else the optimum follows the noise.
+    varies = np.sqrt(np.sum(weight * np.log(omega / typical) ** 2) / np.sum(weight))
+    amplitude = float(np.clip(1.5 * varies, *VARIES))
+    group = FunctionGroup(Z, typical, shape=typical.shape, lengthscale=start.scale, amplitude=amplitude)
     best, most = group, -np.inf
     for factor in LATENT:
         raw = group.lengthscale.raw + np.log(factor)

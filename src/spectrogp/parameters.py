@@ -29,8 +29,8 @@ Role = Literal["latent", "hyperparameter", "variational", "fixed"]
 class Normal(eqx.Module):
     """Normal prior with a mean and a standard deviation."""
 
-    mean: Any = eqx.field(default=0.0, converter=lambda value: _without_lists(value))
-    deviation: Any = eqx.field(default=1.0, converter=lambda value: _without_lists(value))
+    mean: Any = eqx.field(default=0.0, converter=lambda value: _as_array(value))
+    deviation: Any = eqx.field(default=1.0, converter=lambda value: _as_array(value))
 
     def log_density(self, value: Array) -> Array:
         z = (value - self.mean) / self.deviation
@@ -40,8 +40,8 @@ class Normal(eqx.Module):
 class LogNormal(eqx.Module):
     """Prior of a positive value: its logarithm is normal around log(median) with the given standard deviation."""
 
-    median: Any = eqx.field(default=1.0, converter=lambda value: _without_lists(value))
-    deviation: Any = eqx.field(default=1.0, converter=lambda value: _without_lists(value))
+    median: Any = eqx.field(default=1.0, converter=lambda value: _as_array(value))
+    deviation: Any = eqx.field(default=1.0, converter=lambda value: _as_array(value))
 
     def log_density(self, value: Array) -> Array:
         return Normal(jnp.log(self.median), self.deviation).log_density(jnp.log(value)) - jnp.log(value)
@@ -150,8 +150,5 @@ def partition(tree: Tree, *roles: Role) -> tuple[Tree, Tree]:
 
 
 def _as_array(value: Any) -> Any:
+    """Numbers as arrays: leaves of a model, where plain ones would be part of the compiled program."""
     return value if isinstance(value, jax.Array) else np.asarray(value, dtype=np.float64)
-
-
-def _without_lists(value: Any) -> Any:
-    return np.asarray(value, dtype=np.float64) if isinstance(value, list | tuple) else value

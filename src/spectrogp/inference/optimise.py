@@ -75,7 +75,9 @@ def maximise(
     natural: tuple[Role, ...] = () if natural_rate is None else ("variational",)
     free, rest = partition(model, *(role for role in roles if role not in natural))
     q, rest = partition(rest, *natural)
-    step = _AdamStep(rest, key, steps, batch, learning_rate, warmup, natural_rate, average)
+    rising = max(1, math.ceil(warmup * steps))
+    rate = _Rate(jnp.asarray(learning_rate), jnp.asarray(rising), jnp.asarray(steps), average is not None)
+    step = _AdamStep(rest, key, rate, batch, natural_rate, average)
     start, q = jax.tree.map(jnp.asarray, (free, q))
     renew = None if refresh is None else lambda state, index: refresh(eqx.combine(*state[:2], rest), index)
     (free, q, _, mean), history, interrupted = run_in_chunks(
@@ -102,26 +104,38 @@ def _stalled(values: np.ndarray, chunk: int, patience: int) -> bool:
 _State: TypeAlias = tuple[Any, Any, Any, Any]
 
 
+class _Rate(eqx.Module):
+    """The learning rate at a step: a linear warm-up, then constant or a cosine decay to a hundredth.
+
+    Its numbers are arrays, so that runs of any length and rate share a compiled program.
+    """
+
+    peak: Array
+    warmup: Array
+    steps: Array
+    constant: bool = eqx.field(static=True)
+
+    def __call__(self, index: Array) -> Array:
+        rising = jnp.minimum(index / self.warmup, 1.0)
+        if self.constant:
+            return self.peak * rising
+        share = jnp.clip((index - self.warmup) / jnp.maximum(self.steps - self.warmup, 1), 0.0, 1.0)
+        return self.peak * rising * (0.01 + 0.99 * 0.5 * (1.0 + jnp.cos(jnp.pi * share)))
+
+
 class _AdamStep(eqx.Module):
     """One step of Adam: its arrays are leaves and its settings static, so that equal fits share a compiled program."""
 
     rest: Any
     key: Array
-    steps: int = eqx.field(static=True)
+    rate: _Rate
     batch: int | None = eqx.field(static=True)
-    learning_rate: float = eqx.field(static=True)
-    warmup: float = eqx.field(static=True)
     natural_rate: float | None = eqx.field(static=True)
     average: int | None = eqx.field(static=True)
 
     @property
     def optimiser(self) -> optax.GradientTransformation:
-        warmup, end = max(1, math.ceil(self.warmup * self.steps)), 0.01 * self.learning_rate
-        if self.average is None:
-            schedule = optax.warmup_cosine_decay_schedule(0.0, self.learning_rate, warmup, self.steps, end_value=end)
-        else:
-            schedule = optax.linear_schedule(0.0, self.learning_rate, warmup)
-        return optax.chain(optax.clip_by_global_norm(10.0), optax.adam(schedule))
+        return optax.chain(optax.clip_by_global_norm(10.0), optax.adam(self.rate))
 
     def __call__(self, state: _State, index: Array, data: Any) -> tuple[_State, Array]:
         free, q, moments, mean = state

@@ -1,0 +1,141 @@
+"""The Laplace approximation: a normal distribution around the optimum, with the curvature of the log joint density."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.flatten_util import ravel_pytree
+from scipy.linalg import eigh_tridiagonal
+
+from ..models import AbstractObjective
+from ..numerics import entry_point
+from ..parameters import Role, log_prior, partition
+from .loop import Progress
+from .posterior import Posterior
+
+_STEP = 1e-4  # of central differences, in prior standard deviations: errors of their square, and of rounding, ~1e-8
+_WIDEST = 3.0  # prior standard deviation, in raw numbers, where there is no prior or a wider one
+_NEGLIGIBLE = 0.05  # curvature by the data, beside a prior curvature of 1
+_EXHAUSTED = 1e-9  # norm of a remainder that is rounding
+_QUIET = 3  # steps in a row that find no more than that before the search for curvature ends
+
+
+class _Curvature(NamedTuple):
+    """−∇² of the log joint density: prior precision s² of each raw number, plus V diag(λ) Vᵀ in units of it."""
+
+    s: np.ndarray  # [p]
+    V: np.ndarray  # [p, k]
+    value: np.ndarray  # [k], λ
+    peak: float  # the log joint density at the optimum
+
+
+@entry_point
+def sample_laplace(
+    model: AbstractObjective,
+    data: Any,
+    *,
+    draws: int,
+    key: Array,
+    batch: int | None = None,
+    most: int = 150,
+    roles: tuple[Role, ...] = ("latent",),
+    progress: Progress | None = None,
+) -> Posterior:
+    """Independent draws from the normal approximation of the posterior around a model at its optimum, as one chain.
+
+    The precision is that of the prior plus the curvature of the likelihood, found by Lanczos iteration: at most
+    ``most`` products with the Hessian, each the difference of two gradients, those directions first that the data
+    determine most. Directions that are left out keep the variance of the prior, as do those in which the density
+    curves upwards. With ``batch`` the curvature is estimated from that many rows.
+
+    The ``log_joint`` of the draws is that of the approximation.
+    """
+    for name, value in (("draws", draws), ("most", most)):
+        if value < 1:
+            raise ValueError(f"{name} must be at least 1, got {value}")
+    free, rest = partition(model, *roles)
+    free = jax.tree.map(jnp.asarray, free)
+    if not jax.tree.leaves(free):
+        raise ValueError(f"the model has no parameters with a role among {', '.join(map(repr, roles))}")
+    of_rows, of_density, of_numbers = jax.random.split(key, 3)
+    part = data if batch is None else data.minibatch(of_rows, batch)
+    density = _Density(rest, part, of_density)
+    rng = np.random.default_rng(np.asarray(jax.random.key_data(of_numbers)))
+    curvature = _curvature(density, free, most, rng, progress)
+    z = rng.normal(size=(draws, len(curvature.s)))
+    # (I + VλVᵀ)^(−½) = I − V (1 − (1 + λ)^(−½)) Vᵀ for orthonormal V.
+    shrink = 1.0 - 1.0 / np.sqrt(1.0 + curvature.value)
+    moves = (z - ((z @ curvature.V) * shrink) @ curvature.V.T) / curvature.s
+    mean, unravel = ravel_pytree(free)
+    drawn = jax.vmap(unravel)(mean + jnp.asarray(moves, mean.dtype))
+    log_joint = curvature.peak - 0.5 * np.sum(z**2, axis=1)
+    return Posterior(jax.tree.map(lambda leaf: np.asarray(leaf)[None], drawn), rest, log_joint[None], {}, False)
+
+
+class _Density(eqx.Module):
+    """The log joint density of free parameters; arrays are leaves, so that equal shapes share a program."""
+
+    rest: Any
+    data: Any
+    key: Array
+
+    def __call__(self, free: Any) -> Array:
+        return eqx.combine(free, self.rest).log_joint(self.data, self.key)
+
+    def prior(self, free: Any) -> Array:
+        return log_prior(eqx.combine(free, self.rest))
+
+
+@eqx.filter_jit
+def _prior_precision(density: _Density, free: Any) -> Array:
+    """−∂² log p of every raw number ``[p]``; priors are independent, so one difference gives all."""
+    mean, unravel = ravel_pytree(free)
+    slope = jax.grad(lambda raw: density.prior(unravel(raw)))
+    return (slope(mean - _STEP) - slope(mean + _STEP)) / (2.0 * _STEP)
+
+
+@eqx.filter_jit
+def _product(density: _Density, free: Any, move: Array) -> tuple[Array, Array]:
+    """log p, and −∇² log p times a small move ``[p]``, by central differences."""
+    mean, unravel = ravel_pytree(free)
+    # In a loop: the program holds the gradient once.
+    values, slopes = jax.lax.map(
+        jax.value_and_grad(lambda raw: density(unravel(raw))), jnp.stack([mean - move, mean + move])
+    )
+    return jnp.mean(values), 0.5 * (slopes[0] - slopes[1])
+
+
+def _curvature(
+    density: _Density, free: Any, most: int, rng: np.random.Generator, progress: Progress | None
+) -> _Curvature:
+    """Lanczos iteration with full reorthogonalisation on the curvature by the data, in units of the prior's."""
+    prior = np.asarray(_prior_precision(density, free), np.float64)
+    s = np.sqrt(np.maximum(prior, _WIDEST**-2))
+    most = min(most, len(s))
+    V, w = np.empty((0, len(s))), rng.normal(size=len(s))
+    alpha: list[float] = []  # the diagonal of the tridiagonal matrix VᵀBV, and beside it
+    beta = [float(np.linalg.norm(w))]
+    while len(V) < most and beta[-1] > _EXHAUSTED and not (len(V) > _QUIET and max(beta[-_QUIET:]) < _NEGLIGIBLE):
+        v = w / beta[-1]
+        V = np.vstack([V, v])
+        peak, product = _product(density, free, jnp.asarray(_STEP * v / s))
+        w = np.asarray(product, np.float64) / (_STEP * s)
+        if not np.all(np.isfinite(w)):
+            raise FloatingPointError(
+                f"the curvature of the log joint density is not finite at product {len(V)}: the fit is at the edge of "
+                "what can be computed; more noise or stronger priors usually help"
+            )
+        w -= prior / s**2 * v
+        alpha.append(float(v @ w))
+        for _ in range(2):  # one pass leaves rounding
+            w -= V.T @ (V @ w)
+        beta.append(float(np.linalg.norm(w)))
+        if progress is not None:
+            progress(len(V), most, float(peak) / density.data.size)
+    value, U = eigh_tridiagonal(alpha, beta[1:-1])
+    return _Curvature(s, V.T @ U, np.maximum(value, 0.0), float(peak))
