@@ -60,7 +60,8 @@ Kernel = Annotated[
     typer.Option(help="auto, se, nsq, sm, gsm, hmk, convolutional, chirplet or phase.", show_default="auto"),
 ]
 Inference = Annotated[
-    str | None, typer.Option(help="How to infer the functions of the kernel: map, nuts, sghmc or dsvi.")
+    str | None,
+    typer.Option(help="How to infer the functions: laplace, map, nuts, sghmc or dsvi.", show_default="laplace"),
 ]
 Approximation = Annotated[
     str | None, typer.Option(help="exact, sgpr, svgp, neighbours or full-scale.", show_default="by the number of rows")

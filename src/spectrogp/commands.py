@@ -18,7 +18,7 @@ from .io import load, load_metadata, save
 from .reports import LEVEL, Columns
 from .tables import TableError, column_names, read_table, write_table
 
-QUICK: dict[str, Any] = {"max_iter": 100, "resolution": 12, "n_draws": 40, "warmup": 20, "chains": 2}
+QUICK: dict[str, Any] = {"max_iter": 100, "n_starts": 1, "resolution": 12, "n_draws": 40, "warmup": 20, "chains": 2}
 PREDICTED = ("mean", "sd", "lower", "upper")
 
 
