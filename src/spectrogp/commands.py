@@ -19,6 +19,7 @@ from .reports import LEVEL, Columns
 from .tables import TableError, column_names, read_table, write_table
 
 QUICK: dict[str, Any] = {"max_iter": 100, "n_starts": 1, "resolution": 12, "n_draws": 40, "warmup": 20, "chains": 2}
+DPI = 200
 PREDICTED = ("mean", "sd", "lower", "upper")
 
 
@@ -79,7 +80,7 @@ def write(fitted: Fitted, record: dict[str, Any], out: Path, *, truth: Any = Non
     paths = [out / name for name in ("model.safetensors", "summary.json", "overview.png")]
     save(paths[0], fitted.estimator, fitted.columns._asdict())
     paths[1].write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    reports.overview(fitted.estimator, fitted.X, fitted.y, fitted.columns, truth=truth).savefig(paths[2])
+    reports.overview(fitted.estimator, fitted.X, fitted.y, fitted.columns, truth=truth).savefig(paths[2], dpi=DPI)
     return paths
 
 
@@ -115,7 +116,7 @@ def spectrogram_table(model: Path, along: str | None, out: Path) -> list[Path]:
                     table[f"frequency_{a + 1}{suffix}{end}"] = values[:, a, d]
     paths = [out / "frequency.csv", out / "spectrogram.png"]
     write_table(paths[0], table)
-    reports.spectrogram_figure(estimator, columns, axis).savefig(paths[1])
+    reports.spectrogram_figure(estimator, columns, axis).savefig(paths[1], dpi=DPI)
     return paths
 
 

@@ -35,6 +35,7 @@ from .spectra import local_spectrum
 LEVEL = 0.9
 ROWS = 2000  # that a summary or a picture looks at, at most
 DRAWS = 200  # likewise
+GRID = 400  # inputs at which functions are shown
 PARTS = 6  # of a signal that are drawn, at most
 RANGE = 40.0  # of a spectrogram's colours, in dB
 
@@ -50,7 +51,7 @@ class Columns(NamedTuple):
 # Inputs
 
 
-def along(estimator: SpectralGPRegressor, axis: int = 0, count: int = 400) -> Any:
+def along(estimator: SpectralGPRegressor, axis: int = 0, count: int = GRID) -> Any:
     """Inputs ``[count, d]`` along one column over the range of the data, the others in the middle of theirs."""
     low, high = estimator.start_.extent
     X = np.broadcast_to(0.5 * (low + high), (count, len(low))).copy()
@@ -163,14 +164,14 @@ def summary(estimator: SpectralGPRegressor, X: Any, y: Any, columns: Columns, er
     it predicts others.
     """
     rows = _some(len(y), ROWS)
-    X, y = X[rows], np.asarray(y)[rows]
+    X, y = _taken(X, rows), np.asarray(y)[rows]
     error = np.zeros(len(y)) if error is None else np.asarray(error)[rows]
     mean, deviation = estimator.predict(X, return_std=True)
     noise = np.sqrt(np.maximum(deviation**2 - estimator.predict(X, return_std=True, noise=False)[1] ** 2, 0.0))
     inside = np.abs(y - mean) < norm.ppf(0.5 + 0.5 * LEVEL) * np.hypot(deviation, error)
     return {
         "unit": ", ".join(f"cycles per {unit}" for unit in units(estimator, columns)),
-        "components": _components(estimator, X[_some(len(y), 200)]),
+        "components": _components(estimator, _taken(X, _some(len(y), GRID))),
         "noise": float(np.sqrt(np.mean(noise**2))),
         "fit": {
             "r2": float(1.0 - np.mean((y - mean) ** 2) / np.var(y)) if np.ptp(y) > 0 else 1.0,
@@ -183,6 +184,10 @@ def summary(estimator: SpectralGPRegressor, X: Any, y: Any, columns: Columns, er
 def _some(count: int, most: int) -> np.ndarray:
     """Evenly spaced rows."""
     return np.unique(np.linspace(0, count - 1, min(count, most)).astype(int))
+
+
+def _taken(X: Any, rows: np.ndarray) -> Any:
+    return X.iloc[rows] if hasattr(X, "iloc") else np.asarray(X)[rows]
 
 
 def _components(estimator: SpectralGPRegressor, X: Any) -> list[dict[str, Any]]:
@@ -223,7 +228,7 @@ def overview(
     a callable that gives frequencies ``[t, a]`` at inputs ``[t, d]``.
     """
     rows = _some(len(y), ROWS)
-    X, y, columns = X[rows], np.asarray(y)[rows], columns or columns_of(estimator)
+    X, y, columns = _taken(X, rows), np.asarray(y)[rows], columns or columns_of(estimator)
     with matplotlib.rc_context(STYLE):
         if estimator.n_features_in_ > 1:
             return _overview_of_several(estimator, X, y, columns)
