@@ -4,10 +4,10 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 OUT ?= out
 
-.PHONY: help demo test lint bench sbc clean
+.PHONY: help demo test lint bench bench-recovery sbc clean
 
 help:  ## list the targets
-	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 demo: $(VENV)/installed  ## recover the frequency of a chirp: figure, model and numbers into $(OUT)/demo, offline
 	$(BIN)/spectrogp demo --out $(OUT)/demo
@@ -22,6 +22,9 @@ lint: $(VENV)/installed-dev  ## check style and types
 
 bench: $(VENV)/installed-bench  ## time the kernels and spectrograms
 	$(BIN)/python -m benchmarks --out $(OUT)/bench
+
+bench-recovery: $(VENV)/installed-bench  ## how well frequencies are recovered, against signal-processing tools (half an hour)
+	$(BIN)/python -m benchmarks.recovery --out $(OUT)/recovery
 
 sbc: $(VENV)/installed  ## check by simulation that the sampler is calibrated (half an hour on one core)
 	$(BIN)/python -m benchmarks.calibration --seed 2 --out $(OUT)/sbc

@@ -234,18 +234,20 @@ def test_alternatives_cross_and_smooth():
     turned = np.column_stack([6.0 + 2.0 * np.abs(x), 6.0 - 2.0 * np.abs(x)])[..., None]
     start = dataclasses.replace(start, frequency=turned, worth=np.ones_like(start.worth))
     starts = start.alternatives()
-    assert len(starts) == 4
-    np.testing.assert_array_equal(starts[0].frequency, turned)
+    rough, smooth, cross_smooth, crossed, coherent, _ = starts
+    np.testing.assert_array_equal(rough.frequency, turned)
+    np.testing.assert_array_equal(coherent.frequency, turned)
+    assert np.all(coherent.lengthscale > 10.0 * start.scale)
     middle = len(x) // 2
     for a in range(2):
-        np.testing.assert_array_equal(starts[2].frequency[: middle - 1, a], turned[: middle - 1, a])
-        np.testing.assert_array_equal(starts[2].frequency[middle + 1 :, a], turned[middle + 1 :, 1 - a])
-    for rough, smooth in ((starts[0], starts[1]), (starts[2], starts[3])):
+        np.testing.assert_array_equal(crossed.frequency[: middle - 1, a], turned[: middle - 1, a])
+        np.testing.assert_array_equal(crossed.frequency[middle + 1 :, a], turned[middle + 1 :, 1 - a])
+    for before, after in ((rough, smooth), (crossed, cross_smooth)):
         for a in range(2):
-            cubic = np.polynomial.Polynomial.fit(x, np.log(rough.frequency[:, a, 0]), 3)(x)
-            np.testing.assert_allclose(np.log(smooth.frequency[:, a, 0]), cubic, atol=1e-9)
+            cubic = np.polynomial.Polynomial.fit(x, np.log(before.frequency[:, a, 0]), 3)(x)
+            np.testing.assert_allclose(np.log(after.frequency[:, a, 0]), cubic, atol=1e-9)
     far = dataclasses.replace(start, frequency=np.broadcast_to([[[3.0], [9.0]]], turned.shape))
-    assert len(far.alternatives()) == 2
+    assert len(far.alternatives()) == 4
     plane = dataclasses.replace(start, frequency=np.ones((len(x), 2, 2)))
     assert plane.alternatives() == [plane]
 

@@ -13,6 +13,7 @@ import numpy as np
 from scipy.stats import norm
 
 from . import __version__, datasets, reports
+from .data import naming
 from .estimator import SpectralGPRegressor
 from .io import load, load_metadata, save
 from .reports import LEVEL, Columns
@@ -45,7 +46,9 @@ def fit_table(
         raise TableError(f"{path}, column {columns.y!r}: outputs are numbers, but these are times")
     settings = (QUICK if quick else {}) | settings
     estimator = SpectralGPRegressor(random_state=seed, verbose=True, **settings)
-    return fit(estimator, _inputs(table, columns.x), table[columns.y], columns, None if error is None else table[error])
+    deviations = None if error is None else table[error]
+    with naming(str(path)):
+        return fit(estimator, _inputs(table, columns.x), table[columns.y], columns, deviations)
 
 
 def fit(estimator: SpectralGPRegressor, X: Any, y: np.ndarray, columns: Columns, error: Any = None) -> Fitted:
@@ -90,7 +93,8 @@ def predict_table(model: Path, data: Path, out: Path) -> None:
     if taken := set(PREDICTED) & set(columns.x):
         raise TableError(f"{out}: inputs may not be called like the predictions, got {', '.join(sorted(taken))}")
     table = read_table(data, columns.x)
-    mean, deviation = estimator.predict(_inputs(table, columns.x), return_std=True)
+    with naming(str(data)):
+        mean, deviation = estimator.predict(_inputs(table, columns.x), return_std=True)
     reach = norm.ppf(0.5 + 0.5 * LEVEL) * deviation
     write_table(out, table | dict(zip(PREDICTED, (mean, deviation, mean - reach, mean + reach), strict=True)))
 
@@ -139,7 +143,7 @@ def _chosen(path: Path, x: list[str] | None, y: str | None, error: str | None) -
         if name is not None and name not in names:
             raise TableError(f"{option}: {path} has no column {name!r}; it has {', '.join(map(repr, names))}")
     y = names[-1] if y is None else y
-    x = [name for name in names if name not in (y, error)] if x is None else x
+    x = [name for name in dict.fromkeys(names) if name not in (y, error)] if x is None else x
     wanted = [*x, y, *([] if error is None else [error])]
     if not x:
         raise TableError(f"{path} has only the column {y!r}: expected one of outputs and at least one of inputs")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import equinox as eqx
@@ -31,13 +34,13 @@ class Data(eqx.Module):
     @classmethod
     def checked(cls, X: Any, y: Any, error: Any = None) -> Data:
         """Data from the outside: float64, the right shapes, finite, or an error that names the argument."""
-        X, y = _numbers(X, "X"), _numbers(y, "y")
+        X, y = as_numbers(X, "X"), as_numbers(y, "y")
         if X.ndim != 2 or 0 in X.shape:
             raise ValueError(f"X must have shape [n, d] with at least one row and column, got {list(X.shape)}")
         if y.shape != X.shape[:1]:
             raise ValueError(f"y must have shape [n] with n = {X.shape[0]} as X has, got {list(y.shape)}")
         if error is not None:
-            error = np.broadcast_to(_numbers(error, "error"), y.shape)
+            error = as_numbers(error, "error", y.shape)
             if np.any(error < 0):
                 raise ValueError(f"error must be zero or positive, got {np.min(error):g}")
         return cls(X, y, error)
@@ -71,12 +74,39 @@ def draw_rows(key: Array, size: int, rows: int) -> Array:
     return (place + jax.random.randint(turn, (), 0, size)) % size
 
 
-def _numbers(value: Any, name: str) -> np.ndarray:
+def as_numbers(value: Any, name: str, shape: tuple[int, ...] | None = None) -> np.ndarray:
+    """An array of finite float64, broadcast to a shape if one is given, or an error that calls it by its name."""
+    refuse_masked(value, name)
     try:
+        if np.iscomplexobj(value):
+            raise TypeError("these are complex")
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise TypeError(f"{name} must be an array of numbers: {error}") from error
     if not np.all(np.isfinite(array)):
         place = np.argwhere(~np.isfinite(array))[0].tolist()
         raise ValueError(f"{name} must be finite, got {array[tuple(place)]} at index {place}")
-    return array
+    if shape is None:
+        return array
+    try:
+        return np.broadcast_to(array, shape)
+    except ValueError:
+        raise ValueError(f"{name} must be one number or have shape {list(shape)}, got {list(array.shape)}") from None
+
+
+def refuse_masked(value: Any, name: str) -> None:
+    """A mask says that what lies under it is not to be used, and as a plain array it would be."""
+    if isinstance(value, np.ma.MaskedArray) and np.any(np.ma.getmaskarray(value)):
+        raise ValueError(f"{name} has masked values: leave these rows out, or fill them")
+
+
+@contextmanager
+def naming(name: str) -> Iterator[None]:
+    """Errors raised inside say which argument, or which file, they are about."""
+    try:
+        yield
+    except (TypeError, ValueError, FloatingPointError) as error:
+        if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", str(error)):
+            raise
+        kind = next(kind for kind in (TypeError, ValueError, FloatingPointError) if isinstance(error, kind))
+        raise kind(f"{name}: {error}") from error

@@ -16,11 +16,11 @@ from jax import Array
 from scipy.special import logsumexp
 from scipy.stats import norm
 from sklearn.base import BaseEstimator, RegressorMixin, clone
-from sklearn.utils import check_random_state
+from sklearn.utils import check_array, check_random_state, column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from . import models
-from .data import Data
+from .data import Data, as_numbers, naming, refuse_masked
 from .inference import Posterior, maximise, progress_bar, sample_laplace, sample_nuts, sample_sghmc
 from .inference.loop import Progress
 from .initialise import Kind, Spectrum, Start, best_start, find_start, inducing_inputs, kernel_from, noise_from
@@ -46,7 +46,7 @@ BATCH = 1024  # rows of a step on larger data, of the models that take minibatch
 COMPONENTS = 4  # at most, when their number is chosen from the data
 THIN = 10  # steps of SG-HMC for each draw
 MIXED = 50  # draws that predictions average over: each costs as much as a prediction at the optimum
-TRIAL = 100  # steps by which starts are compared
+TRIAL = 60  # steps by which starts are compared
 WEAK = 0.5  # share of the centres at which the data must show a frequency, for the ridge to be trusted alone
 DAY = np.timedelta64(1, "D") / np.timedelta64(1, "us")
 
@@ -138,7 +138,7 @@ class SpectralGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         *,
         max_iter: int = 500,
         learning_rate: float = 0.03,
-        n_starts: int = 5,
+        n_starts: int = 6,
         resolution: int = 30,
         n_inducing: int = 100,
         n_neighbors: int = 20,
@@ -173,18 +173,23 @@ class SpectralGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         The fitted noise is what there is beside the known errors. X may be a data frame; columns may hold times.
         """
         self._check_parameters()
-        X, self.times_ = numbers_of(X)
-        with _naming():
-            X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
-        given = Data.checked(X, y, error)
+        X, times = numbers_of(X)
+        with naming("X"):
+            X = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
+        self.times_ = np.isin(np.arange(X.shape[1]), times)
+        given = Data.checked(X, _column_of(y), error)
         self.X_mean_, self.X_scale_ = _standard(X, "X")
         self.y_mean_, self.y_scale_ = _standard(np.asarray(given.y), "y")
         if isinstance(self.kernel, AbstractKernel):  # its units are those of the data
             self.X_mean_, self.X_scale_ = np.zeros(X.shape[1]), np.ones(X.shape[1])
             self.y_scale_ = np.float64(1.0)
         data = Data(self._inside(X), (given.y - self.y_mean_) / self.y_scale_, given.error / self.y_scale_)
+        with np.errstate(over="ignore"):
+            if not np.all(np.isfinite(data.error**2)):
+                raise ValueError("error has values too large beside the spread of y: leave these rows out")
 
-        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        with naming("random_state"):
+            seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         of_optimum, of_posterior = jax.random.split(jax.random.key(seed))
         start = self._start(data, seed)
         self.start_ = _in_own_units(start, self.X_mean_, self.X_scale_, float(self.y_scale_))
@@ -197,7 +202,8 @@ class SpectralGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def _check_parameters(self) -> None:
-        if not isinstance(self.kernel, AbstractKernel) and self.kernel not in KERNELS:
+        named = isinstance(self.kernel, str) and self.kernel in KERNELS
+        if not named and not isinstance(self.kernel, AbstractKernel):
             raise ValueError(f"kernel must be one of {', '.join(KERNELS)}, or a kernel object; got {self.kernel!r}")
         for name, known in (("inference", INFERENCES), ("approximation", APPROXIMATIONS)):
             if getattr(self, name) not in known:
@@ -208,9 +214,15 @@ class SpectralGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             value = getattr(self, name)
             if not isinstance(value, int | np.integer) or value < bound:
                 raise ValueError(f"{name} must be an integer of at least {bound}, got {value!r}")
+        for name in ("learning_rate", *(() if self.highest_frequency is None else ("highest_frequency",))):
+            values = as_numbers(getattr(self, name), name)
+            if not np.all(values > 0):
+                raise ValueError(f"{name} must be positive, got {getattr(self, name)!r}")
 
     def _start(self, data: Data, seed: int) -> Start:
-        highest = None if self.highest_frequency is None else np.asarray(self.highest_frequency) * self.X_scale_
+        highest = None
+        if self.highest_frequency is not None:
+            highest = as_numbers(self.highest_frequency, "highest_frequency", self.X_scale_.shape) * self.X_scale_
         components = self.n_components
         # Where they have no meaning of their own, as in a kernel object, a few tell enough about the noise.
         most = COMPONENTS if components is None else components
@@ -254,15 +266,16 @@ class SpectralGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def _best(self, start: Start, data: Data, seed: int, key: Array) -> Any:
         """The model at the best of several starts, by the log joint density that it reaches in a few steps."""
         model = self._build(start, data, seed)
-        if isinstance(self.kernel, AbstractKernel) or not jax.tree.leaves(partition(model, "latent")[0]):
-            return model  # nothing in it comes from the ridges
+        ridges = not isinstance(self.kernel, AbstractKernel) and jax.tree.leaves(partition(model, "latent")[0])
+        if self.n_starts == 1 or not ridges:  # other starts are other ridges
+            return model
         starts = start.alternatives()
         if self._kind(data) == "phase" and np.mean(start.worth > 0) < WEAK:
             # The phase kernel finds a frequency only from near it, the chirplet kernel from further away.
             chirplet = clone(self).set_params(kernel="chirplet")._build(start, data, seed)
             fit = maximise(chirplet, steps=TRIAL, **self._training(model, data, key))
             starts.append(start.following(fit.model.kernel))
-        if self.n_starts == 1 or len(starts) == 1:
+        if len(starts) == 1:
             return model
         candidates = [model, *(self._build(other, data, seed) for other in starts[1 : self.n_starts])]
         return best_start(candidates, steps=TRIAL, **self._training(model, data, key)).model
@@ -335,13 +348,14 @@ class SpectralGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0, noise: bool = True) -> np.ndarray:
         """Draws ``[n, n_samples]`` of outputs at inputs ``X [n, d]``, jointly; without ``noise``, of the function."""
         rows, count = self._inputs(X), as_count(n_samples)
-        rng = check_random_state(random_state)
+        with naming("random_state"):
+            rng = check_random_state(random_state)
         key = jax.random.key(int(rng.randint(np.iinfo(np.int32).max)))
         functions = [
             model.draw(self.data_, rows, key=jax.random.fold_in(key, i), num_samples=number)
             for i, (model, number) in enumerate(self._drawn_models(rng, count))
         ]
-        draws = np.concatenate(functions)
+        draws = _finite(np.concatenate(functions))
         if noise:
             draws = draws + np.sqrt(np.mean(self._at(rows).noise, axis=0)) * rng.normal(size=draws.shape)
         return np.asarray(self.y_mean_ + self.y_scale_ * draws.T)
@@ -384,7 +398,7 @@ class SpectralGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         ``frequency`` is ``[m]`` for one input and wavevectors ``[m, d]`` for several, or ``[m]`` with an ``axis`` for
         the marginal along it. A two-sided density: its integral over all frequencies is the variance of the function.
         """
-        rows, frequency = self._inputs(X), np.asarray(frequency, np.float64)
+        rows, frequency = self._inputs(X), as_numbers(frequency, "frequency")
         scale = self.X_scale_ if axis is None else self.X_scale_[[axis]]
         inside = frequency * (scale if frequency.ndim > 1 else scale[0])
         return self._band(_Spectrogram(rows, inside, axis), level).times(self.y_scale_**2 * np.prod(scale))
@@ -412,9 +426,10 @@ class SpectralGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def _inputs(self, X: Any) -> np.ndarray:
         """Standardised inputs."""
         check_is_fitted(self)
-        X, times = numbers_of(X)
-        with _naming():
+        X, columns = numbers_of(X)
+        with naming("X"):
             X = validate_data(self, X, dtype=np.float64, reset=False)
+        times = np.isin(np.arange(X.shape[1]), columns)
         if np.any(times != self.times_):
             column = int(np.argmax(times != self.times_))
             kinds = ("times", "numbers") if self.times_[column] else ("numbers", "times")
@@ -434,9 +449,9 @@ class SpectralGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def _of(self, function: Any, most: int) -> Any:
         """``function(model)`` at so many draws, or at the optimum alone: ``[s, ...]``."""
         if self.posterior_ is None:
-            return jax.tree.map(lambda leaf: leaf[None], _call(function, self.model_))
+            return jax.tree.map(lambda leaf: _finite(leaf[None]), _call(function, self.model_))
         values = self.posterior_.thinned(most).map(function)
-        return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), values)
+        return jax.tree.map(lambda leaf: _finite(leaf.reshape(-1, *leaf.shape[2:])), values)
 
 
 # Functions of a model with raw parameters, as modules: calls of equal shapes share one compiled program.
@@ -503,6 +518,15 @@ def _checked(level: float) -> float:
     return level
 
 
+def _finite(values: np.ndarray) -> np.ndarray:
+    """Values ``[s, n, ...]`` at n inputs, if the model has them: beyond all measure its formulas overflow."""
+    wrong = ~np.isfinite(values)
+    if np.any(wrong):
+        row = int(np.argwhere(wrong)[0, 1])
+        raise FloatingPointError(f"X lies too far from the inputs of fit for a finite answer, at row {row} first")
+    return values
+
+
 def _rounded(rows: int) -> int:
     """A power of two from 16 to the rows that models predict at once, or a multiple of these."""
     return max(16, 2 ** (rows - 1).bit_length()) if rows <= BLOCK else -(-rows // BLOCK) * BLOCK
@@ -513,13 +537,16 @@ def _rounded(rows: int) -> int:
 
 def _standard(values: np.ndarray, name: str) -> tuple[Any, Any]:
     """Mean and standard deviation of every column; those of a constant one are its value and 1."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        mean, deviation = values.mean(axis=0), values.std(axis=0)
-    if not (np.all(np.isfinite(mean)) and np.all(np.isfinite(deviation))):
-        raise ValueError(f"{name} has values too large for their variance to be a float64: scale them")
-    # By its range, since rounding gives a constant column a tiny deviation.
-    varies = (np.ptp(values, axis=0) > 0) & (deviation > 0)
-    return np.where(varies, mean, values[0])[()], np.where(varies, deviation, 1.0)[()]
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        # By its range, since rounding gives a constant column a tiny deviation, and a tiny one a deviation of zero.
+        width = np.ptp(values, axis=0)
+        deviation = np.where(width > 0, width * ((values - values[0]) / width).std(axis=0), 1.0)
+        mean = np.where(width > 0, values.mean(axis=0), values[0])
+        if not np.all(np.isfinite(mean) & np.isfinite(deviation**2)):
+            raise ValueError(f"{name} has values too large for their variance to be a float64: scale them")
+        if not np.all(np.isfinite(1.0 / deviation)):
+            raise ValueError(f"{name} has values too close together for what lies between them: scale them")
+    return mean[()], deviation[()]
 
 
 def _in_own_units(start: Start, mean: np.ndarray, scale: np.ndarray, output: float) -> Start:
@@ -543,47 +570,50 @@ def _in_own_units(start: Start, mean: np.ndarray, scale: np.ndarray, output: flo
     )
 
 
-# Inputs from the outside
+# Data from the outside
 
 
-def numbers_of(X: Any) -> tuple[Any, np.ndarray]:
-    """X with its times as days since 1970, and which columns these are."""
+def numbers_of(X: Any) -> tuple[Any, list[int]]:
+    """X with its times as days since 1970, and in which columns these are."""
+    refuse_masked(X, "X")
     if hasattr(X, "isetitem"):  # a data frame of pandas
         columns = [X.iloc[:, i] for i in range(X.shape[1])]
-        times = np.array([_holds_times(column.dtype, column) for column in columns], dtype=bool)
-        if np.any(times):
+        times = [i for i, column in enumerate(columns) if _holds_times(column.dtype, column)]
+        if times:
             X = X.copy()
-            for i in np.flatnonzero(times):
+            for i in times:
                 X.isetitem(i, _days(columns[i].to_numpy("datetime64[us]")))
         return X, times
-    array = np.asarray(X) if isinstance(X, np.ndarray | list | tuple) else None
-    if array is None or array.ndim != 2 or array.dtype.kind not in "MO":
-        return X, np.zeros(np.shape(X)[1] if len(np.shape(X)) == 2 else 1, dtype=bool)
-    times = np.array([_holds_times(array.dtype, column) for column in array.T], dtype=bool)
-    if not np.any(times):
-        return X, times
-    parts = [
-        _days(column.astype("datetime64[us]")) if time else column for column, time in zip(array.T, times, strict=True)
-    ]
-    return np.column_stack(parts), times
+    if not isinstance(X, np.ndarray | list | tuple):
+        return X, []
+    with naming("X"):
+        array = np.asarray(X)
+    if array.ndim != 2 or array.dtype.kind not in "MmO":
+        return X, []
+    times = [i for i, column in enumerate(array.T) if _holds_times(array.dtype, column)]
+    if not times:
+        return X, []
+    columns = [_days(column.astype("datetime64[us]")) if i in times else column for i, column in enumerate(array.T)]
+    return np.column_stack(columns), times
+
+
+def _column_of(y: Any) -> np.ndarray:
+    """Outputs as ``[n]``; a single column is flattened, with scikit-learn's warning."""
+    refuse_masked(y, "y")
+    if y is None:
+        raise ValueError("fit requires y to be passed, but the target y is None")
+    with naming("y"):
+        numbers = check_array(y, dtype=np.float64, ensure_2d=False, ensure_min_samples=0, input_name="y")
+        return np.asarray(column_or_1d(numbers, warn=True))
 
 
 def _holds_times(dtype: Any, column: Any) -> bool:
     kind = getattr(dtype, "kind", "")
+    if kind == "m":
+        raise ValueError("X holds lengths of time: divide them by their unit, such as numpy.timedelta64(1, 'D')")
     return kind == "M" or (kind == "O" and len(column) > 0 and all(isinstance(value, date) for value in column))
 
 
 def _days(times: np.ndarray) -> np.ndarray:
     """Days since 1970; a missing time is not a number."""
     return np.where(np.isnat(times), np.nan, times.astype(np.int64) / DAY)
-
-
-@contextmanager
-def _naming() -> Iterator[None]:
-    """scikit-learn's checks name the argument in all their errors but those for what is no number."""
-    try:
-        yield
-    except (TypeError, ValueError) as error:
-        if isinstance(error, TypeError) or "could not convert string" in str(error):
-            raise type(error)(f"X and y must hold numbers (X also times): {error}") from error
-        raise

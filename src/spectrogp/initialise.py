@@ -38,6 +38,7 @@ Kind = Literal["se", "nsq", "sm", "gsm", "hmk", "convolutional", "chirplet", "ph
 # whole signal is one coherent oscillation, and a short start ends in a poorer optimum; the other kernels lose coherence
 # where the frequency changes (CSK), or shift their frequency with the lengthscale (chirplet).
 COHERENCE: dict[Kind, float] = {"phase": 5.0, "chirplet": 0.3, "gsm": 1.0, "convolutional": 0.3, "hmk": 1.0}
+COHERENT = 20.0  # the same, of starts that stay coherent for longer
 ROWS = 1500  # of the data are looked at, at most: drawn at random from larger ones
 VARIES = (0.05, 0.5)  # standard deviation of the logarithm of a frequency a priori, at least and at most
 LATENT = (1.0, 0.7, 0.5, 0.35, 0.25)  # lengthscales tried for the functions, in standard deviations of the inputs
@@ -107,7 +108,7 @@ class Start:
             raise ValueError(f"the kernel has frequencies of shape {shapes}: centres, components, inputs")
         frequency = np.asarray(spectrum.frequency)
         if frequency.shape[-1] == 1:  # its sign says nothing; zero would stay zero
-            frequency = np.maximum(np.abs(frequency), 0.05 / (self.extent[1] - self.extent[0]))
+            frequency = np.maximum(np.abs(frequency), 0.015 / self.scale)
         return dataclasses.replace(
             self,
             frequency=frequency,
@@ -118,13 +119,16 @@ class Start:
     def alternatives(self) -> list[Start]:
         """This start and others that the data allow, in one dimension.
 
-        One has smoother frequencies, cubic in their logarithm. In another, components that come near each other go on
-        as the other one: a ridge cannot tell whether they cross or turn.
+        Some have smoother frequencies, cubic in their logarithm; some stay coherent for longer, which makes the first
+        steps of a fit correct the frequencies rather than shorten the lengthscale. In some, components that come near
+        each other go on as the other one: a ridge cannot tell whether they cross or turn.
         """
         if self.frequency.shape[-1] > 1 or not np.any(self.found):
             return [self]
+        coherent = dataclasses.replace(self, lengthscale=np.broadcast_to(COHERENT * self.scale, self.lengthscale.shape))
         crossed = self._crossed()
-        return [start for one in (self, crossed) if one is not None for start in (one, one._smoother())]
+        crossing = [] if crossed is None else [crossed._smoother(), crossed]
+        return [self, self._smoother(), *crossing, coherent, coherent._smoother()]
 
     def _crossed(self) -> Start | None:
         """With components exchanged beyond where they come nearest, or None where none come near."""

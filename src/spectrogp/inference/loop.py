@@ -102,6 +102,7 @@ def run_in_chunks(
 @eqx.filter_jit
 def _run(step: Step, state: Any, start: Array, stop: Array, data: Any, chunk: int) -> tuple[Any, Any]:
     """Steps start … stop − 1 and their records, in arrays of length ``chunk``: one program for chunks of any length."""
+    step = eqx.filter_closure_convert(step, state, start, data)  # traced here, once for both of its uses below
     shapes = eqx.filter_eval_shape(step, state, start, data)[1]
     empty = jax.tree.map(lambda leaf: jnp.zeros((chunk, *leaf.shape), leaf.dtype), shapes)
 
