@@ -9,7 +9,7 @@ OUT ?= out
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-demo: $(VENV)/installed  ## make the main figures into $(OUT)/demo, offline
+demo: $(VENV)/installed  ## recover the frequency of a chirp: figure, model and numbers into $(OUT)/demo, offline
 	$(BIN)/spectrogp demo --out $(OUT)/demo
 
 test: $(VENV)/installed-dev  ## run all tests

@@ -13,11 +13,9 @@ def test_quick_version(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["chirp.json", "chirp.png"]  # no checkpoints are left
     assert np.ptp(imread(paths[0])[..., :3]) > 0.9
     kernels = [name for name, entry in numbers.items() if isinstance(entry, dict)]
-    assert kernels == ["CSK", "Chirplet", "Phase"]
-    for name in kernels:
-        # CSK flattens the frequency; 80 rows and 60 steps are too few for any kernel to be much better than that.
-        assert numbers[name]["map_median_error"] < 0.3, name
-        assert numbers[name]["nuts_median_error"] < 0.3, name
-        assert 0.0 <= numbers[name]["band_coverage"] <= 1.0
-        assert numbers[name]["nuts_cpu_seconds"] > 0.0
+    assert kernels == ["CSK"]
+    assert numbers["CSK"]["map_median_error"] < 0.3  # it flattens the frequency
+    assert numbers["CSK"]["nuts_median_error"] < 0.3
+    assert 0.0 <= numbers["CSK"]["band_coverage"] <= 1.0
+    assert numbers["CSK"]["nuts_cpu_seconds"] > 0.0
     assert numbers["start_median_error"] < 0.15

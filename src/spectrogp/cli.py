@@ -60,7 +60,8 @@ Kernel = Annotated[
     typer.Option(help="auto, se, nsq, sm, gsm, hmk, convolutional, chirplet or phase.", show_default="auto"),
 ]
 Inference = Annotated[
-    str | None, typer.Option(help="How to infer the functions of the kernel: map, nuts, sghmc or dsvi.")
+    str | None,
+    typer.Option(help="How to infer the functions: laplace, map, nuts, sghmc or dsvi.", show_default="laplace"),
 ]
 Approximation = Annotated[
     str | None, typer.Option(help="exact, sgpr, svgp, neighbours or full-scale.", show_default="by the number of rows")
@@ -211,12 +212,12 @@ def _print_summary(summary: dict[str, Any]) -> None:
     console, unit = Console(), summary["unit"]
     table = Table(box=None, pad_edge=False)
     table.add_column("component", no_wrap=True)
-    for column in (f"frequency ({unit})", "median 90 % band", f"amplitude ({summary['data']['y']})"):
+    for column in (f"frequency ({unit})", "median 90 % band", f"amplitude σ ({summary['data']['y']})"):
         table.add_column(column, justify="right")
     for number, entry in enumerate(summary["components"], 1):
-        ranges = [" × ".join(_range(*ends) for ends in zip(*entry[name], strict=True)) for name in ("frequency",)]
+        frequency = " × ".join(_range(*ends) for ends in zip(*entry["frequency"], strict=True))
         band = "–" if entry["band"] is None else " × ".join(f"± {width:.2g}" for width in entry["band"])
-        table.add_row(str(number), *ranges, band, _range(*entry["amplitude"]))
+        table.add_row(str(number), frequency, band, _range(*entry["amplitude"]))
     console.print(table)
     quality = summary["fit"]
     console.print(

@@ -19,7 +19,8 @@ from .io import load, load_metadata, save
 from .reports import LEVEL, Columns
 from .tables import TableError, column_names, read_table, write_table
 
-QUICK: dict[str, Any] = {"max_iter": 100, "resolution": 12, "n_draws": 40, "warmup": 20, "chains": 2}
+QUICK: dict[str, Any] = {"max_iter": 100, "n_starts": 1, "resolution": 12, "n_draws": 40, "warmup": 20, "chains": 2}
+DPI = 200
 PREDICTED = ("mean", "sd", "lower", "upper")
 
 
@@ -82,7 +83,7 @@ def write(fitted: Fitted, record: dict[str, Any], out: Path, *, truth: Any = Non
     paths = [out / name for name in ("model.safetensors", "summary.json", "overview.png")]
     save(paths[0], fitted.estimator, fitted.columns._asdict())
     paths[1].write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    reports.overview(fitted.estimator, fitted.X, fitted.y, fitted.columns, truth=truth).savefig(paths[2])
+    reports.overview(fitted.estimator, fitted.X, fitted.y, fitted.columns, truth=truth).savefig(paths[2], dpi=DPI)
     return paths
 
 
@@ -119,7 +120,7 @@ def spectrogram_table(model: Path, along: str | None, out: Path) -> list[Path]:
                     table[f"frequency_{a + 1}{suffix}{end}"] = values[:, a, d]
     paths = [out / "frequency.csv", out / "spectrogram.png"]
     write_table(paths[0], table)
-    reports.spectrogram_figure(estimator, columns, axis).savefig(paths[1])
+    reports.spectrogram_figure(estimator, columns, axis).savefig(paths[1], dpi=DPI)
     return paths
 
 
@@ -171,12 +172,12 @@ def demo(
     write_table(out / "data.csv", {"t": signal.X[:, 0], "y": signal.y})
     estimator = SpectralGPRegressor(n_components=1, random_state=seed, verbose=True, **(QUICK if quick else {}))
     fitted = fit(estimator, signal.X, signal.y, columns)
-    say("\n".join(f"found in the data: {line}" for line in str(estimator.start_).splitlines()))
+    say("\n".join(f"found before the fit: {line}" for line in str(estimator.start_).splitlines()))
     band = estimator.instantaneous_frequency(signal.X, level=LEVEL)
     relative = np.abs(band.mean / signal.frequency - 1.0)
     numbers: dict[str, Any] = {
         "median relative error of the frequency": float(np.median(relative)),
-        "90th percentile": float(np.quantile(relative, 0.9)),
+        "90th percentile of the same": float(np.quantile(relative, 0.9)),
         "median relative error of the start": float(np.median(_start_error(estimator))),
     }
     if band.lower is not None and band.upper is not None:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from .estimator import Band
 from .ridges import windowed_power
@@ -95,10 +96,8 @@ def plot_ridge(axes: Axes, x: Any, frequency: Any, *, label: str | None = None, 
 def plot_fit(axes: Axes, x: Any, y: Any, at: Any, function: Band, outputs: Band) -> None:
     """Data ``[n]``, and over inputs ``at [t]`` the mean with the bands of the function and of new outputs."""
     colour = COLOURS[0]
-    axes.fill_between(at, outputs.lower, outputs.upper, color=colour, alpha=0.15, linewidth=0, label="90 % of outputs")
-    axes.fill_between(
-        at, function.lower, function.upper, color=colour, alpha=0.4, linewidth=0, label="90 % band of the function"
-    )
+    _fill(axes, at, outputs.lower, outputs.upper, color=colour, alpha=0.15, label="90 % of outputs")
+    _fill(axes, at, function.lower, function.upper, color=colour, alpha=0.4, label="90 % band of the function")
     size = float(np.clip(40.0 / np.sqrt(max(len(x), 1)), 0.8, 3.0))
     axes.plot(x, y, ".", color="0.35", markersize=size, markeredgewidth=0, label="data", zorder=1.5, rasterized=True)
     axes.plot(at, function.mean, color=colour, linewidth=1.0, label="mean")
@@ -118,7 +117,7 @@ def plot_frequency(
             if end is not None:
                 axes.plot(x, end, color="white", linewidth=0.7, linestyle=(0, (1, 1.5)))
     else:
-        _plot_bands(axes, x, band, COLOURS, label=label)
+        _plot_bands(axes, x, band, label)
     if truth is not None:
         style: dict[str, Any] = {"color": INTENDED if over else "black", "linestyle": (0, (4, 3)), "linewidth": 1.0}
         for k, line in enumerate(np.asarray(truth).T):
@@ -131,13 +130,13 @@ def plot_functions(axes: Sequence[Axes], x: Any, functions: Mapping[str, Band]) 
     Positive functions that range over more than a factor of ten are drawn on a logarithmic axis.
     """
     for panel, (label, band) in zip(axes, functions.items(), strict=True):
-        _plot_bands(panel, x, band, COLOURS)
+        _plot_bands(panel, x, band)
         panel.set_ylabel(label)
         panel.set_xlim(np.min(x), np.max(x))
         ends = [np.asarray(part) for part in band if part is not None]
         low, high = min(part.min() for part in ends), max(part.max() for part in ends)
         if low > 0 and high > 10.0 * low:
-            panel.set_yscale("log")
+            plain_log_axis(panel)
         elif low >= 0:
             panel.set_ylim(0.0, 1.08 * high)
 
@@ -145,8 +144,7 @@ def plot_functions(axes: Sequence[Axes], x: Any, functions: Mapping[str, Band]) 
 def plot_decomposition(axes: Sequence[Axes], x: Any, parts: Band) -> None:
     """The part of every component ``[n, a]``, one panel each on a common scale, with its credible band."""
     for k, panel in enumerate(axes):
-        one = Band(*(None if part is None else part[:, [k]] for part in parts))
-        _plot_bands(panel, x, one, (COLOURS[k % len(COLOURS)],))
+        _plot_band(panel, x, parts, k, COLOURS[k % len(COLOURS)])
         panel.axhline(0.0, color="0.7", linewidth=0.5, zorder=0.5)
         panel.set_xlim(np.min(x), np.max(x))
         panel.annotate(
@@ -170,10 +168,26 @@ def plot_periodogram(axes: Axes, x: Any, y: Any, frequency: Any, *, width: float
     return plot_spectrogram(axes, centres, frequency, power, vmax=1.0)
 
 
-def _plot_bands(axes: Axes, x: Any, band: Band, colours: Sequence[str], label: str | None = None) -> None:
+def plain_log_axis(axes: Axes) -> None:
+    """A logarithmic vertical axis with ticks at 1, 2, 5, 10, … written as plain numbers."""
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_minor_locator(NullLocator())
+
+
+def _plot_bands(axes: Axes, x: Any, band: Band, label: str | None = None) -> None:
     """Lines ``[n, a]``, each in its colour, over what lies between their ends."""
     for k in range(band.mean.shape[1]):
-        colour = colours[k % len(colours)]
-        if band.lower is not None and band.upper is not None:
-            axes.fill_between(x, band.lower[:, k], band.upper[:, k], color=colour, alpha=0.3, linewidth=0)
-        axes.plot(x, band.mean[:, k], color=colour, linewidth=1.2, label=label if k == 0 else None)
+        _plot_band(axes, x, band, k, COLOURS[k % len(COLOURS)], label=None if k else label)
+
+
+def _plot_band(axes: Axes, x: Any, band: Band, k: int, colour: str, label: str | None = None) -> None:
+    """The component k of them."""
+    if band.lower is not None and band.upper is not None:
+        _fill(axes, x, band.lower[:, k], band.upper[:, k], color=colour, alpha=0.3)
+    axes.plot(x, band.mean[:, k], color=colour, linewidth=1.2, label=label)
+
+
+def _fill(axes: Axes, x: Any, lower: Any, upper: Any, **style: Any) -> None:
+    axes.fill_between(x, lower, upper, linewidth=0, **style)

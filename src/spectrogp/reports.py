@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -34,6 +35,8 @@ from .spectra import local_spectrum
 LEVEL = 0.9
 ROWS = 2000  # that a summary or a picture looks at, at most
 DRAWS = 200  # likewise
+GRID = 400  # inputs at which functions are shown
+PARTS = 6  # of a signal that are drawn, at most
 RANGE = 40.0  # of a spectrogram's colours, in dB
 
 
@@ -48,7 +51,7 @@ class Columns(NamedTuple):
 # Inputs
 
 
-def along(estimator: SpectralGPRegressor, axis: int = 0, count: int = 400) -> Any:
+def along(estimator: SpectralGPRegressor, axis: int = 0, count: int = GRID) -> Any:
     """Inputs ``[count, d]`` along one column over the range of the data, the others in the middle of theirs."""
     low, high = estimator.start_.extent
     X = np.broadcast_to(0.5 * (low + high), (count, len(low))).copy()
@@ -64,10 +67,11 @@ def along(estimator: SpectralGPRegressor, axis: int = 0, count: int = 400) -> An
     return mixed
 
 
-def frequency_units(estimator: SpectralGPRegressor, columns: Columns) -> list[str]:
-    """Cycles per what, for every input."""
-    names = ("day" if time else name for name, time in zip(columns.x, estimator.times_, strict=True))
-    return [f"cycles per {name}" for name in names]
+def units(estimator: SpectralGPRegressor, columns: Columns) -> list[str]:
+    """The unit of every input: days of times, what stands in the last brackets of a name, or the name."""
+    found = (re.search(r"[(\[]([^()\[\]]+)[)\]]$", name.strip()) for name in columns.x)
+    names = (name if unit is None else unit[1] for name, unit in zip(columns.x, found, strict=True))
+    return ["day" if time else name for name, time in zip(names, estimator.times_, strict=True)]
 
 
 # Functions of the kernel
@@ -160,14 +164,14 @@ def summary(estimator: SpectralGPRegressor, X: Any, y: Any, columns: Columns, er
     it predicts others.
     """
     rows = _some(len(y), ROWS)
-    X, y = X[rows], np.asarray(y)[rows]
+    X, y = _taken(X, rows), np.asarray(y)[rows]
     error = np.zeros(len(y)) if error is None else np.asarray(error)[rows]
     mean, deviation = estimator.predict(X, return_std=True)
     noise = np.sqrt(np.maximum(deviation**2 - estimator.predict(X, return_std=True, noise=False)[1] ** 2, 0.0))
     inside = np.abs(y - mean) < norm.ppf(0.5 + 0.5 * LEVEL) * np.hypot(deviation, error)
     return {
-        "unit": ", ".join(frequency_units(estimator, columns)),
-        "components": _components(estimator, X[_some(len(y), 200)]),
+        "unit": ", ".join(f"cycles per {unit}" for unit in units(estimator, columns)),
+        "components": _components(estimator, _taken(X, _some(len(y), GRID))),
         "noise": float(np.sqrt(np.mean(noise**2))),
         "fit": {
             "r2": float(1.0 - np.mean((y - mean) ** 2) / np.var(y)) if np.ptp(y) > 0 else 1.0,
@@ -180,6 +184,10 @@ def summary(estimator: SpectralGPRegressor, X: Any, y: Any, columns: Columns, er
 def _some(count: int, most: int) -> np.ndarray:
     """Evenly spaced rows."""
     return np.unique(np.linspace(0, count - 1, min(count, most)).astype(int))
+
+
+def _taken(X: Any, rows: np.ndarray) -> Any:
+    return X.iloc[rows] if hasattr(X, "iloc") else np.asarray(X)[rows]
 
 
 def _components(estimator: SpectralGPRegressor, X: Any) -> list[dict[str, Any]]:
@@ -220,7 +228,7 @@ def overview(
     a callable that gives frequencies ``[t, a]`` at inputs ``[t, d]``.
     """
     rows = _some(len(y), ROWS)
-    X, y, columns = X[rows], np.asarray(y)[rows], columns or columns_of(estimator)
+    X, y, columns = _taken(X, rows), np.asarray(y)[rows], columns or columns_of(estimator)
     with matplotlib.rc_context(STYLE):
         if estimator.n_features_in_ > 1:
             return _overview_of_several(estimator, X, y, columns)
@@ -241,8 +249,11 @@ def _overview_of_one(estimator: SpectralGPRegressor, X: Any, y: np.ndarray, colu
     at = along(estimator)
     x, t, here = _numbers(X)[:, 0], _numbers(at)[:, 0], local(estimator, at)
     frequency, count = band(here.frequency[..., 0]), here.weight.shape[-1]
-    layout = [["fit"] * 2, ["spectrogram", "periodogram"], ["amplitude", "lengthscale"]]
-    layout += [[f"part {k}"] * 2 for k in range(count if count > 1 else 0)]
+    unit = units(estimator, columns)[0]
+    layout: Any = [["fit"] * 2, ["spectrogram", "periodogram"], ["amplitude", "lengthscale"]]
+    parts = _parts(estimator, at, count)
+    below = [f"part {k}" for k in range(0 if parts is None else parts.mean.shape[1])]
+    layout += [[name] * 2 for name in below]
     heights = [1.0, 1.2, 0.8, *([0.5] * (len(layout) - 3))]
     figure = Figure(figsize=(7.2, 1.85 * sum(heights) + 0.4), layout="constrained")
     panels: dict[str, Axes] = figure.subplot_mosaic(layout, height_ratios=heights)
@@ -260,33 +271,50 @@ def _overview_of_one(estimator: SpectralGPRegressor, X: Any, y: np.ndarray, colu
     # A window of about two cycles of the strongest component: shorter ones see nothing, longer ones no change.
     strongest = int(np.argmax(here.weight.mean(axis=(0, 1))))
     span, cycle = float(np.ptp(x)), 1.0 / float(np.median(frequency.mean[:, strongest]))
-    width = float(np.clip(0.6 * cycle, 0.01 * span, 0.15 * span))
+    width = float(np.clip(0.45 * cycle, 0.01 * span, 0.15 * span))
     grid = np.linspace(0.0, highest, 201)[1:]
     power = plot_periodogram(panels["periodogram"], x, y, grid, width=width)
     plot_frequency(panels["periodogram"], t, frequency._replace(lower=None, upper=None), over=True, truth=known)
-    panels["periodogram"].set(ylim=(0.0, highest), title="data alone (windowed Lomb–Scargle)", facecolor="black")
+    panels["periodogram"].set(ylim=(0.0, highest), facecolor="black")
     for name in ("spectrogram", "periodogram"):
-        panels[name].set_ylabel(frequency_units(estimator, columns)[0])
+        panels[name].set_ylabel(f"cycles per {unit}")
     figure.colorbar(image, ax=panels["spectrogram"], label="density (dB)", pad=0.02)
     figure.colorbar(power, ax=panels["periodogram"], label="share of variance", pad=0.02)
     if known is not None:
         panels["spectrogram"].legend(loc="upper center", labelcolor="white")
 
-    unit = "days" if estimator.times_[0] else f"units of {columns.x[0]}"
-    shown = {"amplitude": (f"amplitude σ ({columns.y})", band(here.amplitude))}
+    shown = {"amplitude": (f"σ ({columns.y})", band(here.amplitude))}
     if here.lengthscale is None:
         panels["lengthscale"].set_axis_off()
     else:
-        shown["lengthscale"] = f"lengthscale ℓ ({unit})", band(here.lengthscale[..., 0])
+        shown["lengthscale"] = f"ℓ ({unit})", band(here.lengthscale[..., 0])
     plot_functions([panels[name] for name in shown], t, dict(shown.values()))
-    if count > 1:
-        plot_decomposition([panels[f"part {k}"] for k in range(count)], t, estimator.decompose(at))
+    if parts is not None:
+        plot_decomposition([panels[name] for name in below], t, parts)
+    titles = {
+        "fit": "data and fit",
+        "spectrogram": "spectrogram, "
+        + ("frequency (MAP: no band)" if frequency.lower is None else "frequency, 90 % band"),
+        "periodogram": "data alone: windowed Lomb–Scargle",
+        **{name: name for name in shown},
+    }
+    for letter, (name, title) in zip("abcde", titles.items(), strict=False):
+        panels[name].set_title(f"({letter}) {title}", loc="left")
     for name, panel in panels.items():
-        inner = name.startswith("part") and name != f"part {count - 1}"
-        _label_input(panel, columns.x[0], times=bool(estimator.times_[0]), hidden=inner)
-        if name.startswith("part"):
+        _label_input(panel, columns.x[0], times=bool(estimator.times_[0]), hidden=name in below[:-1])
+        if name in below:
             panel.set_ylabel(columns.y)
     return figure
+
+
+def _parts(estimator: SpectralGPRegressor, at: Any, count: int) -> Band | None:
+    """The parts of the signal, if there are a few: those of many components say little one by one."""
+    if not 1 < count <= PARTS:
+        return None
+    try:
+        return estimator.decompose(at, level=LEVEL)
+    except TypeError:  # a kernel that is no sum of components
+        return None
 
 
 def _overview_of_several(estimator: SpectralGPRegressor, X: Any, y: np.ndarray, columns: Columns) -> Figure:
@@ -309,7 +337,8 @@ def _spectrogram_panel(panel: Axes, estimator: SpectralGPRegressor, columns: Col
     t, here = _numbers(at)[:, axis], local(estimator, at)
     image = _draw_spectrogram(panel, t, here, axis)
     plot_frequency(panel, t, band(np.abs(here.frequency[..., axis])), over=True)
-    panel.set_ylabel(frequency_units(estimator, columns)[axis])
+    panel.set_ylabel(f"cycles per {units(estimator, columns)[axis]}")
+    panel.set_title("spectrogram, frequency" + ("" if estimator.posterior_ is None else " with 90 % band"))
     _label_input(panel, columns.x[axis], times=bool(estimator.times_[axis]), hidden=False)
     return image
 
@@ -323,16 +352,14 @@ def _draw_spectrogram(panel: Axes, t: np.ndarray, here: Local, axis: int) -> Axe
     edges = np.linspace(0.0, highest or 1.0, 301)
     density = here.density(edges, axis)
     decibels = 10.0 * np.log10(np.maximum(density / np.max(density), 10.0 ** (-RANGE / 10.0)))
-    image = plot_spectrogram(panel, t, edges, decibels, vmin=-RANGE, vmax=0.0)
-    panel.set(title="spectrogram, frequency with 90 % band" if len(here.weight) > 1 else "spectrogram, frequency")
-    return image
+    return plot_spectrogram(panel, t, edges, decibels, vmin=-RANGE, vmax=0.0)
 
 
 def _label_input(panel: Axes, name: str, *, times: bool, hidden: bool) -> None:
     if times:
-        locator = AutoDateLocator(maxticks=7)
+        locator = AutoDateLocator(minticks=3)  # type: ignore[no-untyped-call]
         panel.xaxis.set_major_locator(locator)
-        panel.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+        panel.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
     panel.tick_params(labelbottom=not hidden)
     panel.set_xlabel("" if hidden else name)
 

@@ -16,7 +16,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 from scipy.signal import find_peaks, lombscargle
 from scipy.special import logsumexp
 from scipy.stats import norm
@@ -28,7 +27,7 @@ from ..kernels import ConvolutionalSpectral, SpectralMixture, SquaredExponential
 from ..likelihoods import Gaussian, Moments
 from ..models import AbstractModel, DoublyStochasticGP, ExactGP
 from ..parameters import LogNormal, Positive
-from ..plots import COLOURS, plot_spectrogram
+from ..plots import COLOURS, plain_log_axis, plot_spectrogram
 from ..processes import FunctionGroup
 from .gallery import TWO_PI
 from .runs import forget, optimum_of, resumed, timed
@@ -251,10 +250,8 @@ def _figure(posterior: Posterior, data: Data, split: datasets.Split, numbers: di
             period = 1.0 / np.median(found[1, :, component])
             parts[place].fill_between(years, low, high, color=colour, alpha=0.2, linewidth=0)
             parts[place].plot(years, middle, color=colour, label=f"period {period:.3g} years")
-        parts[place].set(title=label, xlabel="year", yscale="log", xlim=(years[0], years[-1]))
-        parts[place].yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        parts[place].yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        parts[place].yaxis.set_minor_locator(NullLocator())
+        parts[place].set(title=label, xlabel="year", xlim=(years[0], years[-1]))
+        plain_log_axis(parts[place])
     handles, labels = parts["C"].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3)
     return figure
