@@ -109,3 +109,13 @@ def test_windowed_power_is_a_weighted_least_squares_fit():
     rest = np.linalg.lstsq(design, np.sqrt(weight) * y, rcond=None)[1][0]
     whole = np.sum(weight * (y - np.sum(weight * y) / np.sum(weight)) ** 2)
     np.testing.assert_allclose(share, 1.0 - rest / whole, rtol=1e-9)
+
+
+@pytest.mark.parametrize("high", [20.0, 300.0, 1e5])
+def test_logarithmic_axes_have_a_handful_of_ticks(high):
+    axes = Figure(figsize=(3.0, 1.2)).subplots()
+    axes.plot([0.0, 1.0], [1.0, high])
+    plots.plain_log_axis(axes)
+    low, top = axes.get_ylim()
+    ticks = [tick for tick in axes.get_yticks() if low <= tick <= top]
+    assert 3 <= len(ticks) <= 7

@@ -169,9 +169,12 @@ def plot_periodogram(axes: Axes, x: Any, y: Any, frequency: Any, *, width: float
 
 
 def plain_log_axis(axes: Axes) -> None:
-    """A logarithmic vertical axis with ticks at 1, 2, 5, 10, … written as plain numbers."""
+    """A logarithmic vertical axis for what is drawn, with a handful of ticks written as plain numbers."""
     axes.set_yscale("log")
-    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    low, high = axes.get_ylim()
+    decades = np.log10(high / low)
+    subs = (1.0, 2.0, 5.0) if decades < 1.5 else (1.0, 3.0) if decades < 3.0 else (1.0,)
+    axes.yaxis.set_major_locator(LogLocator(subs=subs, numticks=50))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.yaxis.set_minor_locator(NullLocator())
 
