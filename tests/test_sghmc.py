@@ -12,8 +12,6 @@ from scipy.special import polygamma
 
 import spectrogp as sg
 import zoo
-from spectrogp.conditioning import collapsed
-from spectrogp.data import Data
 from spectrogp.inference import diagnostics, maximise_lbfgs, sample_sghmc, sghmc
 from spectrogp.models import CollapsedGP, SparseGP
 from spectrogp.parameters import LogNormal, Positive
@@ -159,20 +157,8 @@ def test_the_same_test_finds_the_bias_of_redrawn_momentum(leaps, expected):
 
 @pytest.fixture(scope="module")
 def conjugate():
-    """A sparse GP with Gaussian noise and known hyperparameters, its data, and the exact posterior of v."""
-    rng = np.random.default_rng(0)
-    X = np.sort(rng.uniform(-2.0, 2.0, (40, 1)), axis=0)
-    data = Data.checked(X, np.sin(3 * X[:, 0]) + 0.3 * rng.normal(size=40))
-    Z = np.linspace(-2.0, 2.0, 6)[:, None]
-    kernel = sg.kernels.SquaredExponential(0.7)
-    with zoo.double():
-        z, p = kernel.local(jnp.asarray(Z)), kernel.local(jnp.asarray(X))
-        # E log p(y | f) is quadratic in v with the curvature of the collapsed bound: its posterior is the optimal q.
-        noise = jnp.full(40, 0.09)
-        _, exact = collapsed(jnp.asarray(data.y), kernel.gram(z), kernel.cross(z, p), kernel.diagonal(p), noise)
-        covariance = np.asarray(exact.inner.T @ exact.inner)
-        mean = np.asarray(exact.inner.T @ exact.c)
-    return SparseGP(kernel, 0.3, Z), data, mean, np.sqrt(np.diag(covariance))
+    model, data, mean, covariance = zoo.conjugate()
+    return model, data, mean, np.sqrt(np.diag(covariance))
 
 
 @pytest.mark.parametrize("batch", [None, 20])

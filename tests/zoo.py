@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -14,6 +14,8 @@ import numpy as np
 
 import reference
 import spectrogp as sg
+from spectrogp.data import Data
+from spectrogp.models import SparseGP
 
 COMPONENTS = 2
 DIMENSIONS = (1, 2, 3)
@@ -402,3 +404,25 @@ def value(kernel):
 def double():
     """Float64 inside the block, for the plain JAX methods of a kernel."""
     return jax.enable_x64(True)
+
+
+class Conjugate(NamedTuple):
+    """A sparse GP with Gaussian noise and known hyperparameters, its data, and the exact posterior of v."""
+
+    model: SparseGP
+    data: Data
+    mean: np.ndarray
+    covariance: np.ndarray
+
+
+def conjugate() -> Conjugate:
+    """E log p(y | f) is quadratic in v, with precision I + A Aᵀ/s² for A = L⁻¹ K_zx: the posterior is normal."""
+    rng = np.random.default_rng(0)
+    X = np.sort(rng.uniform(-2.0, 2.0, (40, 1)), axis=0)
+    data = Data.checked(X, np.sin(3 * X[:, 0]) + 0.3 * rng.normal(size=40))
+    Z = np.linspace(-2.0, 2.0, 6)[:, None]
+    K, k = (np.exp(-0.5 * (Z - other.T) ** 2 / 0.7**2) for other in (Z, X))
+    A = np.linalg.solve(np.linalg.cholesky(K), k)
+    covariance = np.linalg.inv(np.eye(6) + A @ A.T / 0.09)
+    model = SparseGP(sg.kernels.SquaredExponential(0.7), 0.3, Z)
+    return Conjugate(model, data, covariance @ A @ data.y / 0.09, covariance)

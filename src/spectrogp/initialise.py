@@ -197,21 +197,26 @@ def find_start(
     weight /= weight.mean()
     highest = None if highest_frequency is None else np.broadcast_to(np.asarray(highest_frequency, float), scale.shape)
     look = _look_along if X.shape[1] == 1 else _look_around
-    found = look(X, y, weight, components, most, highest, scale, rng)
+    found = look(_Seen(X, y, weight, components, most, highest, scale, rng))
     return Start(scale=scale, extent=extent, spread=spread, rows=len(data.y), **found)
 
 
-def _look_along(
-    X: np.ndarray,
-    y: np.ndarray,
-    weight: np.ndarray,
-    components: int | None,
-    most: int,
-    highest: np.ndarray | None,
-    scale: np.ndarray,
-    rng: np.random.Generator,
-) -> dict[str, Any]:
+class _Seen(NamedTuple):
+    """Rows to look at, outputs centred, and what to look for."""
+
+    X: np.ndarray
+    y: np.ndarray
+    weight: np.ndarray
+    components: int | None
+    most: int
+    highest: np.ndarray | None
+    scale: np.ndarray
+    rng: np.random.Generator
+
+
+def _look_along(seen: _Seen) -> dict[str, Any]:
     """One dimension: ridges."""
+    X, y, weight, components, most, highest, scale, rng = seen
     t = X[:, 0]
     smooth = _smooth(X, y, scale, rng)
     if len(np.unique(t)) < 8 or not np.any(y):
@@ -243,21 +248,13 @@ def _look_along(
     }
 
 
-def _look_around(
-    X: np.ndarray,
-    y: np.ndarray,
-    weight: np.ndarray,
-    components: int | None,
-    most: int,
-    highest: np.ndarray | None,
-    scale: np.ndarray,
-    rng: np.random.Generator,
-) -> dict[str, Any]:
+def _look_around(seen: _Seen) -> dict[str, Any]:
     """Several dimensions: plane waves in what a smooth trend leaves over, and a smooth component beside them.
 
     Candidates are wavevectors all over the box that the data resolve, N^(1/d) to an axis, and, along each axis alone,
     up to the frequency that all the data together resolve: a cycle along one input shows however the others scatter.
     """
+    X, y, weight, components, most, highest, scale, rng = seen
     n, d = X.shape
     span = np.ptp(X, axis=0)
     live = span > 0
@@ -277,13 +274,13 @@ def _look_around(
     every = np.concatenate(candidates)
     every = every[np.sum((every * span) ** 2, axis=1, where=live) > 1.0]  # slower ones are the trend's
     waves = _peaks(X, y - trend, weight, every, most if components is None else components, rng)
-    seen = waves.amplitude > 0
+    there = waves.amplitude > 0
     rest = max(float(y.std()) ** 2 - float(np.sum(waves.amplitude**2)), 0.05 * float(y.std()) ** 2)
     slow = 0.05 / smooth.lengthscale  # never exactly zero: there the gradient of every kernel is zero
-    frequency = np.vstack([slow, waves.frequency[seen]])
-    amplitude = np.append(np.sqrt(max(rest - smooth.noise**2, 0.05 * rest)), waves.amplitude[seen])
-    lengthscale = np.vstack([smooth.lengthscale / np.sqrt(2.0), np.full((int(seen.sum()), d), np.inf)])
-    worth = np.append(1.0, np.ones(int(seen.sum())))
+    frequency = np.vstack([slow, waves.frequency[there]])
+    amplitude = np.append(np.sqrt(max(rest - smooth.noise**2, 0.05 * rest)), waves.amplitude[there])
+    lengthscale = np.vstack([smooth.lengthscale / np.sqrt(2.0), np.full((int(there.sum()), d), np.inf)])
+    worth = np.append(1.0, np.ones(int(there.sum())))
     if components is not None:
         order = np.argsort(-amplitude, kind="stable")[:components]
         frequency, amplitude, lengthscale, worth = (part[order] for part in (frequency, amplitude, lengthscale, worth))
