@@ -40,8 +40,9 @@ LAYERS = [
     "io",
     "tables estimator",
     "plots datasets",
-    "experiments.gallery",
+    "experiments.gallery experiments.rows",
     "experiments.fig1 experiments.fig2 experiments.fig3 experiments.fig4 experiments.table1 experiments.solar",
+    "experiments.taxi",
     "experiments",
     "cli",
 ]

@@ -28,10 +28,12 @@ class Experiment(StrEnum):
     FIG4 = "fig4"
     TABLE1 = "table1"
     SOLAR = "solar"
+    TAXI = "taxi"
 
 
 Out = Annotated[Path, typer.Option(help="Directory for what is made; created if missing.")]
 Quick = Annotated[bool, typer.Option("--quick", help="A coarser version for a first look.")]
+Rows = Annotated[list[str] | None, typer.Option("--row", help="Of a table of models only this row; may be repeated.")]
 Seed = Annotated[int, typer.Option(help="Seed of everything random; the same seed gives the same result.", min=0)]
 
 
@@ -52,12 +54,15 @@ def reproduce(
     out: Out = Path("out"),
     quick: Quick = False,
     seed: Seed = 0,
+    row: Rows = None,
 ) -> None:
     """Make a figure or table of the paper: a PNG, and a JSON with its numbers."""
-    _reproduce(name, out, quick, seed)
+    _reproduce(name, out, quick, seed, row)
 
 
-def _reproduce(name: Experiment, out: Path, quick: bool, seed: int) -> None:
+def _reproduce(name: Experiment, out: Path, quick: bool, seed: int, rows: list[str] | None = None) -> None:
+    from contextlib import nullcontext
+
     from rich.console import Console
 
     from . import cache_compilations, experiments
@@ -69,8 +74,13 @@ def _reproduce(name: Experiment, out: Path, quick: bool, seed: int) -> None:
         cache_compilations()
     except OSError as error:  # a read-only home is no reason to stop
         console.print(f"compiled programs are not kept: {error}", style="yellow", highlight=False)
-    with Console(stderr=True).status(f"making {name.value} …"):
-        paths, numbers = experiments.reproduce(name.value, out, quick=quick, seed=seed)
+    # Tables of models show their own progress.
+    table = name.value in experiments.TABLES
+    with nullcontext() if table else Console(stderr=True).status(f"making {name.value} …"):
+        try:
+            paths, numbers = experiments.reproduce(name.value, out, quick=quick, seed=seed, rows=rows or None)
+        except experiments.UnknownRowError as error:
+            raise typer.BadParameter(str(error), param_hint="--row") from error
     _print_numbers(console, numbers)
     for path in paths:
         console.print(f"wrote {path}", soft_wrap=True, highlight=False)
@@ -97,7 +107,7 @@ def main() -> None:
     try:
         app()
     except KeyboardInterrupt:
-        print("interrupted; nothing was saved", file=sys.stderr)  # noqa: T201
+        print("interrupted; the same command goes on from what was kept", file=sys.stderr)  # noqa: T201
         sys.exit(130)
 
 
