@@ -1,4 +1,4 @@
-"""The air experiment, in its quick version: all rows, numbers and maps are there; and the parts that maps are made of."""
+"""The air experiment in its quick version: all rows and maps are there; and the parts that maps are made of."""
 
 from __future__ import annotations
 

@@ -41,8 +41,8 @@ LAYERS = [
     "tables estimator",
     "plots datasets",
     "experiments.gallery experiments.rows",
-    "experiments.fig1 experiments.fig2 experiments.fig3 experiments.fig4 experiments.table1 experiments.solar",
-    "experiments.taxi",
+    "experiments.fig1 experiments.fig2 experiments.fig3 experiments.fig4 experiments.table1",
+    "experiments.solar experiments.air experiments.taxi",
     "experiments",
     "cli",
 ]

@@ -28,6 +28,7 @@ class Experiment(StrEnum):
     FIG4 = "fig4"
     TABLE1 = "table1"
     SOLAR = "solar"
+    AIR = "air"
     TAXI = "taxi"
 
 

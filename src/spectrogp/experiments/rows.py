@@ -127,10 +127,12 @@ class Job:
         fit = maximise(model, data, **({"key": self.key, "chunk": 20} | settings), **self._watched("fit"))
         return _whole(fit).model
 
-    def sample(self, model: Any, data: Any, **settings: Any) -> Posterior:
-        """Draws (``inference.sample_sghmc``), without a warning of what is wrong with them: that is for the scores."""
+    def sample(
+        self, model: Any, data: Any, *, by: Callable[..., Posterior] = sample_sghmc, **settings: Any
+    ) -> Posterior:
+        """Draws by one of the samplers, without a warning of what is wrong with them: that is for the scores."""
         defaults = {"key": self.key, "chunk": 5, "warn": False}
-        return _whole(sample_sghmc(model, data, **(defaults | settings), **self._watched("draws")))
+        return _whole(by(model, data, **(defaults | settings), **self._watched("draws")))
 
     def say(self, message: str) -> None:
         """A line for the log."""
