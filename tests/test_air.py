@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import jax
 import numpy as np
 import pytest
 from matplotlib.image import imread
@@ -30,9 +29,8 @@ def test_coast_lines_cover_the_earth():
 
 def test_correlations_can_be_negative_under_csk_only():
     one, half_a_wave_away = np.zeros((1, 3)), np.array([[1.0, 0.0, 0.0]])
-    with jax.enable_x64(True):
-        waves = air._correlation(ConvolutionalSpectral([1.0, 1.0, 1.0], [np.pi, 0.0, 0.0]), half_a_wave_away, one)
-        smooth = air._correlation(SquaredExponential([1.0, 1.0, 1.0], 2.0), half_a_wave_away, one)
+    waves = air._correlation(ConvolutionalSpectral([1.0, 1.0, 1.0], [np.pi, 0.0, 0.0]), half_a_wave_away, one)
+    smooth = air._correlation(SquaredExponential([1.0, 1.0, 1.0], 2.0), half_a_wave_away, one)
     np.testing.assert_allclose(waves, -np.exp(-0.25), rtol=1e-12)  # Q = τ²/(2ℓ²)
     np.testing.assert_allclose(smooth, np.exp(-0.5), rtol=1e-12)
 
@@ -55,7 +53,6 @@ def test_quick_version(tmp_path):
     paths, numbers = experiments.reproduce("air", tmp_path, quick=True, seed=0)
     assert np.ptp(imread(paths[0])[..., :3]) > 0.9
     named = list(air.models(datasets.air(), quick=True))
-    assert len(named) == 11
     assert [name for name, entry in numbers.items() if isinstance(entry, dict)] == named
     for name in named:
         assert np.isfinite(numbers[name]["log_likelihood"]), name

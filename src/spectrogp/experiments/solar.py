@@ -20,6 +20,7 @@ from jax import Array
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 from scipy.signal import find_peaks, lombscargle
+from scipy.stats import norm
 
 from .. import datasets
 from ..data import Data
@@ -36,11 +37,12 @@ from ..kernels import (
     SpectralMixture,
     SquaredExponential,
 )
-from ..likelihoods import Gaussian
+from ..likelihoods import Gaussian, Moments
 from ..models import AbstractModel, CollapsedGP, DoublyStochasticGP, ExactGP
 from ..parameters import LogNormal, Normal, Positive, Real, partition
 from ..plots import COLOURS, plot_spectrogram
 from ..processes import FunctionGroup
+from ..spectra import local_spectrum, spectrogram
 from . import rows as table
 from .gallery import TWO_PI
 from .rows import Job, Outcome, Row
@@ -85,6 +87,7 @@ ROWS: dict[str, tuple[Kind, Inference]] = {
     "chirplet (3), NUTS": ("chirplet", "NUTS"),
     "phase (3), NUTS": ("phase", "NUTS"),
 }
+QUICK_ROWS = ("SE, MAP", "SM (3), SGPR", "HMK (6 × 3), SGPR", "NSQ, SG-HMC", "CSK (3), NUTS")
 BEST = "CSK (3), NUTS"  # whose functions are shown
 SHOWN = ("SE, MAP", "SM (3), SGPR", "HMK (6 × 3), SGPR", "NSQ, SG-HMC", *list(ROWS)[-4:])
 
@@ -94,7 +97,8 @@ def make(*, quick: bool, seed: int, out: Path, rows: Sequence[str] | None = None
     split, effort = datasets.solar(), QUICK if quick else FULL
     fit = partial(fitted, split=split)
     settings = effort._asdict()
-    found = {name: Row(fit, {"kind": kind, "by": by, **settings}) for name, (kind, by) in ROWS.items()}
+    named = {name: ROWS[name] for name in (QUICK_ROWS if quick else ROWS)}
+    found = {name: Row(fit, {"kind": kind, "by": by, **settings}) for name, (kind, by) in named.items()}
     done = table.run("solar", found, out, quick=quick, seed=seed, only=rows)
     return _figure(split, done), table.summary(done)
 
@@ -105,22 +109,20 @@ def fitted(job: Job, *, split: Split, kind: Kind, by: Inference, **effort: int) 
     data = Data.checked(split.X[:: own.every], split.y[:: own.every])
     of_optimum, of_draws = jax.random.split(job.key)
     best = partial(job.maximise, data=data, key=of_optimum, learning_rate=0.03)
-    starts = [_model(kind, data, start, sparse=by == "SGPR") for start in ((0.25, 0.03) if kind == "SE" else (1.0,))]
+    start = _model(kind, data, sparse=by == "SGPR")
     if by == "DS-VI":
-        bound = best(DoublyStochasticGP(starts[0]), steps=3 * own.steps)
+        bound = best(DoublyStochasticGP(start), steps=3 * own.steps)
         result = Posterior.of_variational(bound, data, draws=own.mixed, key=of_draws)
     else:
-        optima = [best(start, steps=own.steps) for start in starts]
-        optimum = max(optima, key=lambda model: float(model.log_joint(data)))
-        result = _sampled(job, optimum, data, by, own, of_draws)
-    return Outcome(_scores(result, data, split, kind, own.mixed), _curves(result, data, split, kind, own.mixed))
+        result = _sampled(job, best(start, steps=own.steps), data, by, own, of_draws)
+    return _outcome(result, data, split, kind, own.mixed)
 
 
 # Models and inference
 
 
-def kernel(kind: Kind, data: Data, start: float = 1.0) -> AbstractKernel:
-    """A kernel started at a trend and at the peaks of the spectrum of what it leaves; ``start`` scales SE's."""
+def kernel(kind: Kind, data: Data) -> AbstractKernel:
+    """A kernel started at a trend and at the peaks of the spectrum of what it leaves."""
     omega = TWO_PI * frequencies(data)[:, None]
     low, high = float(np.min(data.X)), float(np.max(data.X))
     Z = np.linspace(low, high, 12)[:, None]
@@ -130,7 +132,7 @@ def kernel(kind: Kind, data: Data, start: float = 1.0) -> AbstractKernel:
     frequency = FunctionGroup(Z, omega, shape=(3, 1), amplitude=0.1, mean_deviation=0.2)
     match kind:
         case "SE":
-            return SquaredExponential(_positive(start), _positive(1.0))
+            return SquaredExponential(_positive(0.25), _positive(1.0))
         case "SM":
             # A convolution has √2 times the lengthscale of its window.
             parts = (np.sqrt(2.0) * LENGTHSCALES[:, None], omega, AMPLITUDES)
@@ -161,12 +163,12 @@ def _harmonizable(omega: np.ndarray, centre: np.ndarray) -> AbstractKernel:
     )
 
 
-def _model(kind: Kind, data: Data, start: float, *, sparse: bool) -> AbstractModel:
+def _model(kind: Kind, data: Data, *, sparse: bool) -> AbstractModel:
     noise = Gaussian(_positive(0.1))
     if not sparse:
-        return ExactGP(kernel(kind, data, start), noise)
+        return ExactGP(kernel(kind, data), noise)
     inducing: Any = Real(np.linspace(np.min(data.X), np.max(data.X), 100)[:, None])
-    return CollapsedGP(kernel(kind, data, start), noise, inducing)
+    return CollapsedGP(kernel(kind, data), noise, inducing)
 
 
 def _positive(start: Any) -> Any:
@@ -204,56 +206,59 @@ def _sampled(job: Job, optimum: AbstractModel, data: Data, by: Inference, effort
 # Scores, curves and the figure
 
 
-def _scores(result: Posterior, data: Data, split: Split, kind: Kind, mixed: int) -> dict[str, float]:
-    """Standardised, means over test points; for chains also R-hat, the largest over functions and over predictions."""
-    outputs = table.outputs(result, data, split.X_test, most=mixed)
-    scores = table.scores(outputs, split.y_test)
-    chains = result.log_joint.shape[0]
-    if chains > 1:
-        inputs = np.linspace(np.min(data.X), np.max(data.X), 5)[:, None]
-        functions = [result.map(_Values(name, inputs)) for name in _functions(kind)]
-        by_chain = outputs.mean.reshape(chains, -1, outputs.mean.shape[-1])
-        scores["rhat_functions"] = max(float(np.max(diagnostics.rhat(values))) for values in functions)
-        scores["rhat_predictions"] = float(np.max(diagnostics.rhat(by_chain)))
-    return scores
-
-
-def _functions(kind: Kind) -> tuple[str, ...]:
-    """Names of the functions of a kernel that can be compared between draws."""
-    if kind == "NSQ" or kind == "phase":
-        return ("lengthscale", "amplitude")
-    return ("lengthscale", "frequency", "amplitude")
-
-
-class _Values(eqx.Module):
-    """A function of the kernel at inputs."""
-
-    name: str = eqx.field(static=True)
-    X: Any
-
-    def __call__(self, model: Any) -> Array:
-        return jnp.asarray(getattr(model.enter().kernel, self.name)(jnp.asarray(self.X)))
-
-
-def _curves(result: Posterior, data: Data, split: Split, kind: Kind, mixed: int) -> dict[str, np.ndarray]:
-    """In years and W/m²: quantiles of the output and of local frequencies (5, 50, 95 %), the spectrogram, functions."""
+def _outcome(result: Posterior, data: Data, split: Split, kind: Kind, mixed: int) -> Outcome:
+    """Scores in standardised units, R-hat of chains, and curves in years and W/m²: quantiles are of 5, 50 and 95 %."""
     X = (YEARS[:, None] - split.input_mean) / split.input_scale
     unit = float(split.input_scale[0])
+    drawn = result.thinned(mixed)
+    seen = drawn.map(_Views(data, split.X_test, X, CYCLES * unit, kind))
+    flat = {name: np.asarray(values).reshape(-1, *values.shape[2:]) for name, values in seen.items()}
+    scores = table.scores(Moments(flat["test_mean"], flat["test_variance"]), split.y_test)
+    if result.log_joint.shape[0] > 1:
+        functions = [np.log(seen[name]) for name in ("lengthscale", "frequency", "amplitude") if name in seen]
+        scores["rhat_functions"] = max(float(np.max(diagnostics.rhat(values[:, :, ::80]))) for values in functions)
+        scores["rhat_predictions"] = float(np.max(diagnostics.rhat(seen["test_mean"])))
+
+    def quantiles(values: np.ndarray) -> np.ndarray:
+        return np.quantile(values, (0.05, 0.5, 0.95), axis=0)
+
+    # Of a mixture of normal distributions: of values at equal steps of probability in each of them.
+    steps = norm.ppf((np.arange(20) + 0.5) / 20)[:, None, None]
+    outputs = (flat["mean"] + steps * np.sqrt(flat["variance"])).reshape(-1, len(YEARS))
     curves = {
-        "output": split.output_mean + split.output_scale * result.quantiles_output(data, X, most=mixed),
-        "density": split.output_scale**2 * unit * result.spectrogram(X[::2], CYCLES * unit, most=mixed).mean,
+        "output": split.output_mean + split.output_scale * quantiles(outputs),
+        "density": split.output_scale**2 * unit * np.mean(flat["density"], axis=0),
     }
+    scales = {"frequency": 1.0 / unit, "lengthscale": unit, "amplitude": split.output_scale}
+    curves |= {name: scale * quantiles(flat[name]) for name, scale in scales.items() if name in flat}
     if kind == "HMK":
-        centre, omega = (getattr(result.at(0, 0).enter().kernel, name) for name in ("centre", "frequency"))
-        curves["centre"] = split.input_mean + unit * centre[:, 0]
-        curves["frequency"] = np.abs(omega[..., 0]) / TWO_PI / unit
-    elif kind not in ("SE", "NSQ"):
-        curves["frequency"] = np.abs(result.local_frequency(X, most=mixed).quantiles[..., 0]) / unit
-    if kind == "CSK":
-        for name, scale in (("lengthscale", unit), ("amplitude", split.output_scale)):
-            quantiles = result.summary(_Values(name, X), most=mixed).quantiles
-            curves[name] = scale * quantiles.reshape(3, len(YEARS), 3)
-    return {name: np.asarray(curve) for name, curve in curves.items()}
+        found = result.at(0, 0).enter().kernel
+        curves["centre"] = split.input_mean + unit * np.asarray(found.centre[:, 0])
+        curves["frequency"] = np.abs(np.asarray(found.frequency[..., 0])) / (TWO_PI * unit)
+    return Outcome(scores, curves)
+
+
+class _Views(eqx.Module):
+    """All that is shown of a model, in one program: outputs at test years and at all, spectrogram, functions."""
+
+    data: Data
+    X_test: Any
+    X: Any
+    frequency: Any
+    kind: Kind = eqx.field(static=True)
+
+    def __call__(self, model: Any) -> dict[str, Array]:
+        kernel, X = model.enter().kernel, jnp.asarray(self.X)
+        test, every = (model.predict_output(self.data, at) for at in (self.X_test, self.X))
+        views = {"test_mean": test.mean, "test_variance": test.variance}
+        views |= {"mean": every.mean, "variance": every.variance}
+        views["density"] = spectrogram(kernel, self.X[::2], self.frequency)
+        if self.kind in ("SM", "CSK", "chirplet", "phase"):
+            views["frequency"] = jnp.abs(local_spectrum(kernel, self.X).frequency[..., 0])
+        if self.kind in ("NSQ", "CSK", "chirplet", "phase"):
+            views["lengthscale"] = kernel.lengthscale(X).reshape(len(self.X), -1)
+            views["amplitude"] = kernel.amplitude(X).reshape(len(self.X), -1)
+        return views
 
 
 def _figure(split: Split, done: dict[str, table.Done]) -> Figure:
