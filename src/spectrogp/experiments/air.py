@@ -39,19 +39,38 @@ from ..processes import FunctionGroup
 from . import rows as table
 from .rows import Job, Outcome, Row
 
-Kind: TypeAlias = Literal["se", "sm", "nsq", "csk", "chirplet"]
-NAMES: dict[Kind, str] = {"se": "SE", "sm": "SM", "nsq": "NSQ", "csk": "CSK", "chirplet": "chirplet"}
+Kind: TypeAlias = Literal["SE", "SM", "NSQ", "CSK", "chirplet"]
+Noise: TypeAlias = Literal["number", "function"]
 
 # Latitude, longitude, time. The weather of a month, near and wide; what stays for years at a place; and in between.
 LENGTHSCALES = np.array([[0.2, 0.12, 0.04], [0.5, 0.35, 0.04], [0.15, 0.1, 0.4], [0.3, 0.2, 0.15], [1.0, 0.7, 0.05]])
 # Not zero: the kernel is even in its frequencies, so there the gradient would be zero as well.
 FREQUENCIES = np.array([[2.0, 1.0, 3.0], [0.5, -1.0, 2.0], [1.0, -1.0, 0.5], [1.0, 1.0, 1.0], [0.5, 0.5, -2.0]])
 
+# Kernel, components at most, and whether the noise is a number or a function too.
+KERNELS: dict[str, tuple[Kind, int, Noise]] = {
+    "SE": ("SE", 1, "number"),
+    "SE with noise(x)": ("SE", 1, "function"),
+    "SM": ("SM", 5, "number"),
+    "NSQ": ("NSQ", 1, "function"),
+    "CSK": ("CSK", 5, "function"),
+    "chirplet": ("chirplet", 5, "function"),
+}
 INDUCING = {"inducing": 100, "centres": 100, "steps": 1500}
 NEIGHBOURS = {"train": 20, "test": 40, "centres": 120, "steps": 350}
-QUICK_INDUCING = {"inducing": 20, "centres": 10, "steps": 20}
+QUICK_  # Kernel, components at most, and whether the noise is a number or a function too.
+KERNELS: dict[str, tuple[Kind, int, Noise]] = {
+    "SE": ("SE", 1, "number"),
+    "SE with noise(x)": ("SE", 1, "function"),
+    "SM": ("SM", 5, "number"),
+    "NSQ": ("NSQ", 1, "function"),
+    "CSK": ("CSK", 5, "function"),
+    "chirplet": ("chirplet", 5, "function"),
+}
+INDUCING = {"inducing": 20, "centres": 10, "steps": 20}
 QUICK_NEIGHBOURS = {"train": 5, "test": 5, "centres": 10, "steps": 20}
-BEST = "CSK (5), neighbours, mixture of four fits"
+BEST = "CSK, neighbours, mixture of four fits"
+SHOWN = ("SE, inducing points", "CSK, inducing points", BEST)
 
 # Cells of five degrees.
 LATITUDES, LONGITUDES = np.arange(-87.5, 90.0, 5.0), np.arange(-177.5, 180.0, 5.0)
@@ -71,39 +90,36 @@ def make(*, quick: bool, seed: int, out: Path, rows: Sequence[str] | None = None
 
 def models(split: Split, quick: bool) -> dict[str, Row]:
     """The rows of the table."""
-    components: dict[Kind, int] = {"se": 1, "sm": 5, "nsq": 1, "csk": 5, "chirplet": 5}
     if quick:
         split = split.first(400)
+    inducing = partial(with_inducing_points, split=split)
+    near = partial(with_neighbours, split=split)
+    few, close = (QUICK_INDUCING, QUICK_NEIGHBOURS) if quick else (INDUCING, NEIGHBOURS)
     found = {}
-    for kind, count in components.items():
-        title = f"{NAMES[kind]} ({count})" if count > 1 else NAMES[kind]
-        settings = {"kind": kind, "components": count}
-        found[f"{title}, inducing points"] = Row(
-            partial(with_inducing_points, split=split), settings | (QUICK_INDUCING if quick else INDUCING)
-        )
-        near = settings | (QUICK_NEIGHBOURS if quick else NEIGHBOURS)
-        found[f"{title}, neighbours"] = Row(partial(with_neighbours, split=split), near)
-    found[BEST] = Row(partial(with_neighbours, split=split), near | {"kind": "csk", "fits": 2 if quick else 4})
-    if quick:
-        return {name: found[name] for name in ("SE, inducing points", "CSK (5), inducing points", BEST)}
-    return dict(sorted(found.items(), key=lambda item: "neighbours" in item[0]))  # both halves keep their order
+    for fit, way, sizes, most in ((inducing, "inducing points", few, 5), (near, "neighbours", close, 3)):
+        for name, (kind, components, noise) in KERNELS.items():
+            settings = {"kind": kind, "components": min(components, most), "noise": noise}
+            found[f"{name}, {way}"] = Row(fit, settings | sizes)
+    best = found["CSK, neighbours"].settings
+    found[BEST] = Row(near, {**best, "fits": 2 if quick else 4})
+    return {name: found[name] for name in SHOWN} if quick else found
 
 
 def kernel(kind: Kind, components: int, Z: np.ndarray) -> AbstractKernel:
     """A kernel whose lengthscales, frequencies and amplitudes are functions (of SE and SM: numbers)."""
     L, W = LENGTHSCALES[:components], FREQUENCIES[:components]
-    if kind == "se":
+    if kind == "SE":
         # Started at longer lengthscales in time, the fit with inducing points stays in a poor optimum.
         return SquaredExponential(_positive([0.3, 0.3, 0.1]), _positive(0.8))
-    if kind == "sm":
+    if kind == "SM":
         # A convolution has √2 times the lengthscale of its window.
         frequency: Any = Real(W, Normal(W, 2.0))
         return SpectralMixture(_positive(np.sqrt(2.0) * L), frequency, _positive(np.full(components, 0.5)))
     function = _functions(Z)
     lengthscale, amplitude = function(L, shape=L.shape), function(0.5, shape=(components,))
-    if kind == "nsq":
+    if kind == "NSQ":
         return NonstationaryQuadratic(lengthscale, amplitude)
-    make = {"csk": ConvolutionalSpectral, "chirplet": Chirplet}[kind]
+    make = {"CSK": ConvolutionalSpectral, "chirplet": Chirplet}[kind]
     return make(lengthscale, function(W, shape=W.shape, warp="identity", amplitude=2.0), amplitude)
 
 
@@ -111,9 +127,8 @@ def _functions(Z: np.ndarray) -> Any:
     return partial(FunctionGroup, Z, lengthscale=[0.4, 0.7, 1.5], amplitude=1.0)
 
 
-def _noise(kind: Kind, Z: np.ndarray) -> Any:
-    """Of the stationary kernels a number, of the others a function as well."""
-    return _positive(0.5) if kind in ("se", "sm") else _functions(Z)(0.4)
+def _noise(noise: Noise, Z: np.ndarray) -> Any:
+    return _positive(0.5) if noise == "number" else _functions(Z)(0.4)
 
 
 def _positive(start: Any) -> Any:
@@ -130,16 +145,16 @@ def _centres(X: np.ndarray, count: int, seed: int) -> np.ndarray:
 
 
 def with_inducing_points(
-    job: Job, *, split: Split, kind: Kind, components: int, inducing: int, centres: int, steps: int
+    job: Job, *, split: Split, kind: Kind, components: int, noise: Noise, inducing: int, centres: int, steps: int
 ) -> Outcome:
     """SVGP: the bound over functions, inducing points and the noise, from minibatches."""
     data = Data.checked(split.X, split.y)
     Z = _centres(split.X, centres, job.seed)
     inducing_inputs: Any = Real(kmeans2(split.X, inducing, minit="++", seed=job.seed)[0])
-    model = VariationalGP(kernel(kind, components, Z), _noise(kind, Z), inducing_inputs)
+    model = VariationalGP(kernel(kind, components, Z), _noise(noise, Z), inducing_inputs)
     # With Gaussian noise the best q is known in closed form: at the start, and where the steps have left it.
     model = _with_optimal_posterior(model, data)
-    rate = 0.1 if kind in ("se", "sm") else 0.05
+    rate = 0.1 if kind in ("SE", "SM") else 0.05
     model = job.maximise(model, data, steps=steps, batch=min(1024, data.size), learning_rate=rate)
     model = _with_optimal_posterior(model, data)
     return _outcome([(model, lambda _: data)], split)
@@ -157,6 +172,7 @@ def with_neighbours(
     split: Split,
     kind: Kind,
     components: int,
+    noise: Noise,
     train: int,
     test: int,
     centres: int,
@@ -171,7 +187,7 @@ def with_neighbours(
     fitted = []
     for seed in range(job.seed, job.seed + fits):
         Z = _centres(split.X, centres, seed)
-        model = NeighbourGP(kernel(kind, components, Z), _noise(kind, Z))
+        model = NeighbourGP(kernel(kind, components, Z), _noise(noise, Z))
         refresh = Refresh(data, train, order=random_order(data.size, seed))
         # Many functions follow the noise of small batches; an average over steps does not.
         model = job.maximise(
@@ -194,17 +210,16 @@ def with_neighbours(
 def _outcome(fitted: list[tuple[Any, Callable[[Any], Any]]], split: Split) -> Outcome:
     """Scores of a mixture of models, each with a function that gives the data it needs for predictions at inputs."""
 
-    def outputs(X: np.ndarray) -> Moments:
-        each = [model.predict_output(given(X), X) for model, given in fitted]
-        return Moments(*(np.stack([np.asarray(part) for part in parts]) for parts in zip(*each, strict=True)))
-
     grid = _inputs(split, *np.meshgrid(LATITUDES, LONGITUDES, indexing="ij"))
     london = _inputs(split, *LONDON)
+    X, tests = np.concatenate([split.X_test, grid]), len(split.X_test)
+    each = [model.predict_output(given(X), X) for model, given in fitted]
+    mean, variance = (np.stack([np.asarray(part) for part in parts]) for parts in zip(*each, strict=True))
     arrays = {
-        "mean": np.mean(outputs(grid).mean, axis=0),
+        "mean": np.mean(mean[:, tests:], axis=0),
         "correlation": np.mean([_correlation(model.enter().kernel, grid, london) for model, _ in fitted], axis=0),
     }
-    return Outcome(table.scores(outputs(split.X_test), split.y_test), arrays)
+    return Outcome(table.scores(Moments(mean[:, :tests], variance[:, :tests]), split.y_test), arrays)
 
 
 def _inputs(split: Split, latitude: Any, longitude: Any) -> np.ndarray:
@@ -227,11 +242,10 @@ def _figure(split: Split, done: dict[str, table.Done]) -> Figure:
     axes = figure.subplots(4, 2, sharex=True, sharey=True)
     X = np.concatenate([split.X, split.X_test]) * split.input_scale + split.input_mean
     y = np.concatenate([split.y, split.y_test])
-    shown = ["SE, inducing points", "CSK (5), inducing points", BEST]
     now = np.abs(X[:, 2] - MAY_1991) < 0.01
     anomalies = [("readings of May 1991", _on_cells(X[now], y[now]))]
     correlations = [("readings: correlation with London, 1988–1993", _seen_correlation(X, y))]
-    for name in shown:
+    for name in SHOWN:
         if name in done:
             LL, mse = (done[name].scores[key] for key in ("log_likelihood", "mse"))
             anomalies.append((f"{name} ({mse:.3f}, {LL:.3f})", done[name].arrays["mean"]))

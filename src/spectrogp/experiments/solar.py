@@ -71,7 +71,7 @@ class Effort(NamedTuple):
 
 
 FULL = Effort(1, 600, 4, 150, 150, 6, 2000, 8000, 400)
-QUICK = Effort(6, 10, 2, 3, 4, 1, 10, 20, 4)
+QUICK = Effort(6, 10, 2, 3, 4, 1, 10, 40, 8)
 
 ROWS: dict[str, tuple[Kind, Inference]] = {
     "SE, MAP": ("SE", "MAP"),
