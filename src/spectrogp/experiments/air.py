@@ -58,16 +58,7 @@ KERNELS: dict[str, tuple[Kind, int, Noise]] = {
 }
 INDUCING = {"inducing": 100, "centres": 100, "steps": 1500}
 NEIGHBOURS = {"train": 20, "test": 40, "centres": 120, "steps": 350}
-QUICK_  # Kernel, components at most, and whether the noise is a number or a function too.
-KERNELS: dict[str, tuple[Kind, int, Noise]] = {
-    "SE": ("SE", 1, "number"),
-    "SE with noise(x)": ("SE", 1, "function"),
-    "SM": ("SM", 5, "number"),
-    "NSQ": ("NSQ", 1, "function"),
-    "CSK": ("CSK", 5, "function"),
-    "chirplet": ("chirplet", 5, "function"),
-}
-INDUCING = {"inducing": 20, "centres": 10, "steps": 20}
+QUICK_INDUCING = {"inducing": 20, "centres": 10, "steps": 20}
 QUICK_NEIGHBOURS = {"train": 5, "test": 5, "centres": 10, "steps": 20}
 BEST = "CSK, neighbours, mixture of four fits"
 SHOWN = ("SE, inducing points", "CSK, inducing points", BEST)
