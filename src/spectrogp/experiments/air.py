@@ -198,13 +198,15 @@ def with_neighbours(
 # Scores, maps and the figure
 
 
-def _outcome(fitted: list[tuple[Any, Callable[[Any], Any]]], split: Split) -> Outcome:
+def _outcome(fitted: Sequence[tuple[Any, Callable[[Any], Any]]], split: Split) -> Outcome:
     """Scores of a mixture of models, each with a function that gives the data it needs for predictions at inputs."""
 
     grid = _inputs(split, *np.meshgrid(LATITUDES, LONGITUDES, indexing="ij"))
     london = _inputs(split, *LONDON)
     X, tests = np.concatenate([split.X_test, grid]), len(split.X_test)
     each = [model.predict_output(given(X), X) for model, given in fitted]
+    mean: Any
+    variance: Any
     mean, variance = (np.stack([np.asarray(part) for part in parts]) for parts in zip(*each, strict=True))
     arrays = {
         "mean": np.mean(mean[:, tests:], axis=0),
@@ -242,7 +244,7 @@ def _figure(split: Split, done: dict[str, table.Done]) -> Figure:
             anomalies.append((f"{name} ({mse:.3f}, {LL:.3f})", done[name].arrays["mean"]))
             correlations.append((f"{name}: correlation", done[name].arrays["correlation"]))
     anomalies = [(title, split.output_mean + split.output_scale * values) for title, values in anomalies]
-    panels = (
+    panels: tuple[Any, ...] = (
         (axes[:, 0], "abcd", anomalies, 4.0, {"label": "anomaly (°C)", "extend": "both"}),
         (axes[:, 1], "efgh", correlations, 1.0, {"label": "correlation"}),
     )

@@ -189,9 +189,9 @@ def frequencies(data: Data) -> np.ndarray:
 
 def _sampled(job: Job, optimum: AbstractModel, data: Data, by: Inference, effort: Effort, key: Array) -> Posterior:
     """Draws from an optimum on, or the optimum itself as the only draw."""
-    chains = {"chains": effort.chains, "key": key}
+    chains: dict[str, Any] = {"chains": effort.chains, "key": key}
     if by == "NUTS":
-        length = {"draws": effort.draws, "warmup": effort.warmup, "doublings": effort.doublings}
+        length: dict[str, Any] = {"draws": effort.draws, "warmup": effort.warmup, "doublings": effort.doublings}
         return job.sample(optimum, data, by=sample_nuts, **length, **chains)
     if by == "SG-HMC":
         # Gradients of all data, hyperparameters by moving-window EM. Half the default step: with close inducing inputs
@@ -212,7 +212,7 @@ def _outcome(result: Posterior, data: Data, split: Split, kind: Kind, mixed: int
     unit = float(split.input_scale[0])
     drawn = result.thinned(mixed)
     seen = drawn.map(_Views(data, split.X_test, X, CYCLES * unit, kind))
-    flat = {name: np.asarray(values).reshape(-1, *values.shape[2:]) for name, values in seen.items()}
+    flat: dict[str, Any] = {name: np.asarray(values).reshape(-1, *values.shape[2:]) for name, values in seen.items()}
     scores = table.scores(Moments(flat["test_mean"], flat["test_variance"]), split.y_test)
     if result.log_joint.shape[0] > 1:
         functions = [np.log(seen[name]) for name in ("lengthscale", "frequency", "amplitude") if name in seen]
