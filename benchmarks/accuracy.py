@@ -29,6 +29,7 @@ import spectrogp as sg
 from spectrogp import datasets
 from spectrogp.data import Data
 from spectrogp.datasets import Split
+from spectrogp.experiments.air import NEIGHBOURS, neighbour_model
 from spectrogp.inference import maximise
 from spectrogp.likelihoods import AbstractLikelihood, Moments
 from spectrogp.models import NeighbourGP, Refresh, VariationalGP
@@ -42,23 +43,12 @@ console = Console(highlight=False)
 
 
 def air(split: Split, options: argparse.Namespace) -> list[dict[str, Any]]:
-    """Air temperature anomalies: CSK with three components whose parameters, and the noise, vary in space and time."""
-    # What differs between places matters more than what differs between years: fewer centres along time.
-    slow = np.array([1.0, 1.0, 0.4])
-    Z = centres(split.X * slow, 120, options.seed) / slow
-    function = partial(FunctionGroup, Z, lengthscale=[0.4, 0.7, 1.5])
-    # Latitude, longitude, time: weather of a month, near and wide, and what stays for years at one place.
-    lengthscale = [[0.2, 0.12, 0.04], [0.5, 0.35, 0.04], [0.15, 0.1, 0.4]]
-    # Not zero: the kernel is even in its frequencies, so there the gradient would be zero as well.
-    frequency = [[2.0, 1.0, 3.0], [0.5, -1.0, 2.0], [1.0, -1.0, 0.5]]
-    kernel = sg.kernels.ConvolutionalSpectral(
-        function(lengthscale, shape=(3, 3), amplitude=1.0),
-        function(frequency, shape=(3, 3), warp="identity", amplitude=2.0),
-        function(0.5, shape=(3,), amplitude=1.0),
-    )
-    model = NeighbourGP(kernel, function(0.4, amplitude=1.0))
+    """Air temperature anomalies: the CSK with neighbours of the experiment, at other numbers of steps and rows."""
+    settings = {"kind": "CSK", "components": 3, "noise": "function", "centres": NEIGHBOURS["centres"]}
+    model = neighbour_model(split.X, **settings, seed=options.seed)
+    sizes = {"train": NEIGHBOURS["train"], "test": NEIGHBOURS["test"]}
     # Many functions follow the noise of small batches; an average over steps does not.
-    return [neighbours(model, split, options, name="CSK, 3 components", train=20, test=40, batch=768, average=60)]
+    return [neighbours(model, split, options, name="CSK, 3 components", **sizes, batch=768, average=60)]
 
 
 def taxi(split: Split, options: argparse.Namespace) -> list[dict[str, Any]]:

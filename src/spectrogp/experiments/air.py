@@ -157,6 +157,14 @@ def _with_optimal_posterior(model: VariationalGP, data: Data) -> VariationalGP:
     return model.with_optimal_posterior(data)
 
 
+def neighbour_model(
+    X: np.ndarray, *, kind: Kind, components: int, noise: Noise, centres: int, seed: int
+) -> NeighbourGP:
+    """A kernel and noise whose functions have their values at centres of clusters of the inputs."""
+    Z = _centres(X, centres, seed)
+    return NeighbourGP(kernel(kind, components, Z), _noise(noise, Z))
+
+
 def with_neighbours(
     job: Job,
     *,
@@ -177,8 +185,7 @@ def with_neighbours(
     data = Data.checked(split.X, split.y)
     fitted = []
     for seed in range(job.seed, job.seed + fits):
-        Z = _centres(split.X, centres, seed)
-        model = NeighbourGP(kernel(kind, components, Z), _noise(noise, Z))
+        model = neighbour_model(split.X, kind=kind, components=components, noise=noise, centres=centres, seed=seed)
         refresh = Refresh(data, train, order=random_order(data.size, seed))
         # Many functions follow the noise of small batches; an average over steps does not.
         model = job.maximise(
