@@ -72,7 +72,7 @@ class Effort(NamedTuple):
     mixed: int  # draws that predictions mix over
 
 
-FULL = Effort(1, 600, 4, 120, 120, 6, 1000, 4000, 200)
+FULL = Effort(1, 600, 4, 100, 100, 6, 1000, 4000, 200)
 QUICK = Effort(6, 10, 2, 3, 4, 1, 10, 40, 8)
 
 ROWS: dict[str, tuple[Kind, Inference]] = {
