@@ -14,6 +14,7 @@ from typing import Any
 import equinox as eqx
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from scipy.cluster.vq import kmeans2
 
 from .. import datasets
@@ -153,7 +154,7 @@ def sampled(
     """Inducing values and functions by SG-HMC from the variational optimum, hyperparameters by moving-window EM."""
     data = Data.checked(split.X, split.y)
     start = _variational(split, data, job, batch=batch, **settings)
-    return _drawn(start, data, split, job, chains, burn_in, draw_steps, mixed, batch)
+    return _drawn(start, data, split, job, chains, burn_in, draw_steps, mixed, batch, settings["kind"] == "CSK")
 
 
 def deep(
@@ -194,7 +195,7 @@ def neighbours(split: Split, job: Job, *, test: int, **settings: Any) -> Outcome
     """f integrated out, every trip given those most correlated with it; more of them for predictions."""
     model, near = _with_neighbours(split, job, **settings)
     scored = scores(outputs(model, model.ready(near, split.X_test, test), split.X_test), split.y_test)
-    return Outcome(scored, _pictures(model, split))
+    return Outcome(scored, _pictures(model.enter().kernel, split))
 
 
 def full_scale(split: Split, job: Job, *, test: int, inducing: int, **settings: Any) -> Outcome:
@@ -241,6 +242,7 @@ def _drawn(
     steps: int,
     mixed: int,
     batch: int,
+    pictured: bool = False,
 ) -> Outcome:
     model = SparseGP(start.kernel, start.likelihood, start.inducing)
     model = eqx.tree_at(lambda m: m.whitened.raw, model, start.mean.raw)
@@ -259,7 +261,10 @@ def _drawn(
     temperature = 2.0 * float(np.mean(posterior.statistics["kinetic"]))
     at_start = scores(outputs(start, data, split.X_test), split.y_test)
     optimum = {f"optimum_{key}": value for key, value in at_start.items()}
-    return Outcome({**scores(parts, split.y_test), **optimum, "temperature": temperature})
+    return Outcome(
+        {**scores(parts, split.y_test), **optimum, "temperature": temperature},
+        _pictures(posterior.at(0, -1).enter().kernel, split) if pictured else {},
+    )
 
 
 def _with_neighbours(
@@ -351,56 +356,66 @@ def centres_of(X: np.ndarray, count: int, seed: int) -> np.ndarray:
 # The figure
 
 
-def _pictures(model: NeighbourGP, split: Split) -> dict[str, np.ndarray]:
-    """The spectrogram along time of the kernel at a usual trip, with days of the month and cycles a day."""
+def _pictures(kernel: AbstractKernel, split: Split) -> dict[str, np.ndarray]:
+    """The spectrogram along time of a kernel at a usual trip, with days of the month and cycles a day."""
     days, cycles = np.linspace(0.0, 31.0, 63), np.linspace(0.0, 3.5, 701)
     unit = split.input_scale[TIME]
     X = np.tile(np.median(split.X, axis=0), (len(days), 1))
     first = np.floor(np.min(split.X[:, TIME]) * unit + split.input_mean[TIME])
     X[:, TIME] = (first + days - split.input_mean[TIME]) / unit
-    density = spectrogram(model.enter().kernel, X, cycles * unit, axis=TIME, resolution=0.01 * unit)
+    # Lines narrower than a pixel would be lost.
+    density = spectrogram(kernel, X, cycles * unit, axis=TIME, resolution=0.01 * unit)
     return {"days": days, "cycles": cycles, "density": np.asarray(density) * unit}
 
 
 def _figure(done: Mapping[str, Done]) -> Figure:
-    """Scores beside the paper's; the spectrogram along time of the model with neighbours."""
-    with_picture = [row for row in done.values() if "density" in row.arrays]
-    figure = Figure(figsize=(7.6, 6.2 if with_picture else 3.6), layout="constrained")
-    parts = figure.subplot_mosaic("AB;CC" if with_picture else "AB", height_ratios=[1.3, 1.0] if with_picture else None)
-    names = list(done)
-    place = np.arange(len(names))[::-1]
-    for column, (part, key, label) in enumerate(
-        (("A", "log_likelihood", "test log-likelihood (more is better)"), ("B", "mse", "test MSE (less is better)"))
-    ):
-        axes = parts[part]
-        axes.hlines(place, 0, 1, transform=axes.get_yaxis_transform(), color="0.9", linewidth=0.6, zorder=0)
-        ours = [done[name].scores[key] for name in names]
-        axes.plot(ours, place, "o", color=COLOURS[0], markersize=5, label="here")
-        known = [(PAPER[name][column], y) for name, y in zip(names, place, strict=True) if name in PAPER]
-        if known:
-            axes.plot(*zip(*known, strict=True), "D", markersize=4, fillstyle="none", color=COLOURS[1], label="paper")
-        axes.axvline(_PEER[column], color="0.5", linewidth=0.8, linestyle="--", label="GPyTorch, deep GP of two layers")
-        for value, y in zip(ours, place, strict=True):
-            axes.annotate(f"{value:.3f}", (value, y), (0, 5), textcoords="offset points", ha="center", fontsize=6)
-        axes.set(xlabel=label, ylim=(-0.7, len(names) - 0.3))
-        axes.set_yticks(place, names if part == "A" else [""] * len(names))
-        axes.tick_params(axis="y", length=0)
+    """Scores beside the paper's; spectrograms along time."""
+    pictures = [row for row in done.values() if "density" in row.arrays][:2]
+    figure = Figure(figsize=(7.6, 6.2 if pictures else 3.6), layout="constrained")
+    places = ["AB", "CD" if len(pictures) > 1 else "CC"][: 1 + bool(pictures)]
+    parts = figure.subplot_mosaic(";".join(places), height_ratios=[1.3, 1.0][: len(places)])
+    _show_scores(parts["A"], done, "log_likelihood", 0, "test log-likelihood (more is better)")
+    _show_scores(parts["B"], done, "mse", 1, "test MSE (less is better)")
+    parts["B"].tick_params(labelleft=False)
     handles, labels = parts["A"].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=3)
-    if with_picture:
-        shown = with_picture[0]
-        days, cycles, density = (shown.arrays[key] for key in ("days", "cycles", "density"))
-        # The trend's peak is orders of magnitude above the cycles': decibels show both.
-        decibels = 10.0 * np.log10(np.maximum(density, 1e-12))
-        image = plot_spectrogram(parts["C"], days, cycles, np.maximum(decibels - np.max(decibels) + 40.0, 0.0))
-        parts["C"].set(
-            title=f"spectrogram along time, {shown.record['row']}, at a median trip",
-            xlabel="day of January 2016",
-            ylabel="cycles a day",
-        )
-        bar = figure.colorbar(image, ax=parts["C"], ticks=[0, 20, 40])
+    image = None
+    for place, shown in zip("CD", pictures, strict=False):
+        # The peak at zero is orders of magnitude above the others: decibels show both.
+        decibels = 10.0 * np.log10(np.maximum(shown.arrays["density"], 1e-12))
+        decibels = np.maximum(decibels - np.max(decibels) + 40.0, 0.0)
+        image = plot_spectrogram(parts[place], shown.arrays["days"], shown.arrays["cycles"], decibels, vmax=40.0)
+        parts[place].set(title=f"{shown.record['row']}: spectrogram in time", xlabel="day of January 2016")
+        parts[place].set_ylabel("cycles a day")
+    if image is not None:
+        bar = figure.colorbar(image, ax=[parts[place] for place in "CD"[: len(pictures)]], ticks=[0, 20, 40])
         bar.ax.set_yticklabels(["−40", "−20", "0 dB"])
     return figure
+
+
+def _show_scores(axes: Any, done: Mapping[str, Done], key: str, column: int, label: str) -> None:
+    """A dot for each row, the paper's beside it."""
+    names = list(done)
+    place = np.arange(len(names))[::-1]
+    ours = [done[name].scores[key] for name in names]
+    known = [(PAPER[name][column], y) for name, y in zip(names, place, strict=True) if name in PAPER]
+    axes.hlines(place, 0, 1, transform=axes.get_yaxis_transform(), color="0.9", linewidth=0.6, zorder=0)
+    axes.axvline(_PEER[column], color="0.5", linewidth=0.8, linestyle="--", label="GPyTorch, deep GP of two layers")
+    axes.plot(ours, place, "o", color=COLOURS[0], markersize=5, label="here")
+    if known:
+        axes.plot(*zip(*known, strict=True), "D", markersize=4, fillstyle="none", color=COLOURS[1], label="paper")
+    for value, y in zip(ours, place, strict=True):
+        text = f"{value:.3f}".replace("-", "−")
+        axes.annotate(text, (value, y), (0, 5), textcoords="offset points", ha="center", fontsize=6)
+    if key == "mse":
+        axes.set_xscale("log")
+        axes.xaxis.set_major_locator(FixedLocator([0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.8]))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.xaxis.set_minor_locator(NullLocator())
+    axes.margins(x=0.12)
+    axes.set(xlabel=label, ylim=(-0.7, len(names) - 0.3))
+    axes.set_yticks(place, names)
+    axes.tick_params(axis="y", length=0)
 
 
 _PEER = (-0.651, 0.232)  # on this split: benchmarks.accuracy
