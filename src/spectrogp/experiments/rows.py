@@ -124,15 +124,15 @@ class Job:
 
     def maximise(self, model: Any, data: Any, **settings: Any) -> Any:
         """The fitted model (``inference.maximise``)."""
-        fit = maximise(model, data, **({"key": self.key, "chunk": 20} | settings), **self._watched("fit"))
+        fit = maximise(model, data, **({"chunk": 20} | self._watched("fit") | settings))
         return _whole(fit).model
 
     def sample(
         self, model: Any, data: Any, *, by: Callable[..., Posterior] = sample_sghmc, **settings: Any
     ) -> Posterior:
         """Draws by one of the samplers, without a warning of what is wrong with them: that is for the scores."""
-        defaults = {"key": self.key, "chunk": 5, "warn": False}
-        return _whole(by(model, data, **(defaults | settings), **self._watched("draws")))
+        defaults = {"chunk": 5, "warn": False} | self._watched("draws")
+        return _whole(by(model, data, **(defaults | settings)))
 
     def say(self, message: str) -> None:
         """A line for the log."""
@@ -161,7 +161,11 @@ class Job:
             cost = self.cost()
             _write(self._clock, json.dumps([cost["seconds"], cost["cpu_seconds"]]))
 
-        return {"checkpoint": _beside(self._place, f".{self._stages}.checkpoint"), "progress": progress}
+        return {
+            "key": jax.random.fold_in(self.key, self._stages),
+            "checkpoint": _beside(self._place, f".{self._stages}.checkpoint"),
+            "progress": progress,
+        }
 
 
 # Scores
