@@ -31,46 +31,41 @@ from spectrogp import datasets
 from spectrogp.data import Data
 from spectrogp.datasets import Split
 from spectrogp.experiments import rows
-from spectrogp.experiments.air import NEIGHBOURS, neighbour_model
-from spectrogp.experiments.taxi import table
+from spectrogp.experiments.air import models as air_table
+from spectrogp.experiments.taxi import table as taxi_table
 from spectrogp.inference import maximise
 from spectrogp.likelihoods import AbstractLikelihood, Moments
-from spectrogp.models import NeighbourGP, Refresh, VariationalGP
-from spectrogp.neighbours import random_order
+from spectrogp.models import VariationalGP
 from spectrogp.parameters import Positive, Real
-from spectrogp.processes import FunctionGroup
 
 from .peers import approximate
 
 console = Console(highlight=False)
 
 
-def air(split: Split, options: argparse.Namespace) -> list[dict[str, Any]]:
-    """Air temperature anomalies: the CSK with neighbours of the experiment, at other numbers of steps and rows."""
-    settings = {"kind": "CSK", "components": 3, "noise": "function", "centres": NEIGHBOURS["centres"]}
-    model = neighbour_model(split.X, **settings, seed=options.seed)
-    sizes = {"train": NEIGHBOURS["train"], "test": NEIGHBOURS["test"]}
-    # Many functions follow the noise of small batches; an average over steps does not.
-    return [neighbours(model, split, options, name="CSK, 3 components", **sizes, batch=768, average=60)]
-
-
-def taxi(split: Split, options: argparse.Namespace) -> list[dict[str, Any]]:
-    """Taxi trips: rows of ``spectrogp reproduce taxi``, by default the model with neighbours."""
-    names = options.rows or ["SM, neighbours"]
+def of_table(
+    name: str, table: Callable[..., dict[str, rows.Row]], default: str, split: Split, options: argparse.Namespace
+) -> list[dict[str, Any]]:
+    """Rows of ``spectrogp reproduce NAME``, by default the model with neighbours."""
+    names = options.rows or [default]
     with TemporaryDirectory() as out:
         done = rows.run(
-            "taxi", table(split, quick=options.quick), Path(out), quick=options.quick, seed=options.seed, only=names
+            name, table(split, quick=options.quick), Path(out), quick=options.quick, seed=options.seed, only=names
         )
     return [
         {
-            "model": name,
-            "log-likelihood": row.scores["log_likelihood"],
-            "MSE": row.scores["mse"],
-            "seconds": row.record["cost"]["seconds"],
-            "CPU seconds": row.record["cost"]["cpu_seconds"],
+            "model": row,
+            "log-likelihood": each.scores["log_likelihood"],
+            "MSE": each.scores["mse"],
+            "seconds": each.record["cost"]["seconds"],
+            "CPU seconds": each.record["cost"]["cpu_seconds"],
         }
-        for name, row in done.items()
+        for row, each in done.items()
     ]
+
+
+air = partial(of_table, "air", air_table, "CSK, neighbours")
+taxi = partial(of_table, "taxi", taxi_table, "SM, neighbours")
 
 
 def svgp(split: Split, options: argparse.Namespace, *, lengthscale: list[float]) -> list[dict[str, Any]]:
@@ -237,36 +232,6 @@ def sklearn(split: Split, options: argparse.Namespace) -> list[dict[str, Any]]:
     return [ridge, _row("scikit-learn, gradient boosting", {"log_likelihood": "–", "mse": error}, start)]
 
 
-def neighbours(
-    model: NeighbourGP,
-    split: Split,
-    options: argparse.Namespace,
-    *,
-    name: str,
-    train: int,
-    test: int,
-    batch: int,
-    average: int | None = None,
-) -> dict[str, Any]:
-    """MAP with the nearest neighbours by correlation under the current kernel, and the score on the test rows."""
-    start = time.perf_counter(), time.process_time()
-    refresh = Refresh(Data.checked(split.X, split.y), train, order=random_order(len(split.y), options.seed))
-    fit = maximise(
-        model,
-        refresh(model),
-        steps=options.steps,
-        key=key(options),
-        batch=batch,
-        learning_rate=0.05,
-        average=average,
-        refresh=refresh,
-        progress=progress(start),
-    )
-    entered, near, X = fit.model.enter(), refresh(fit.model), jnp.asarray(split.X_test)
-    moments = entered.moments(entered.ready(near, X, test), X)
-    return result(f"{train} neighbours, {name}", entered.likelihood, split, moments, start)
-
-
 def result(
     name: str, likelihood: AbstractLikelihood, split: Split, moments: Any, start: tuple[float, float]
 ) -> dict[str, Any]:
@@ -324,7 +289,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Test log-likelihood and MSE on real data.")
     parser.add_argument("what", choices=MODELS)
     parser.add_argument("--inducing", type=int, nargs="*", default=[100], help="inducing points of the SVGP")
-    parser.add_argument("--rows", nargs="*", help="rows of the taxi table")
+    parser.add_argument("--rows", nargs="*", help="rows of the air or taxi table")
     parser.add_argument("--steps", type=int, help="steps of Adam")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--quick", action="store_true", help="2000 rows and 50 steps, to see that it runs")
