@@ -55,6 +55,7 @@ Inference: TypeAlias = Literal["MAP", "SGPR", "DS-VI", "SG-HMC", "NUTS"]
 LENGTHSCALES = np.array([0.3, 0.8, 0.03])
 AMPLITUDES = np.array([1.0, 0.25, 0.1])
 YEARS = np.linspace(1610.5, 2000.5, 391)
+GAPS = ((1620, 1650), (1700, 1720), (1780, 1800), (1850, 1870), (1930, 1950))
 CYCLES = np.linspace(0.0, 0.16, 161)  # per year
 
 
@@ -264,27 +265,37 @@ class _Views(eqx.Module):
 def _figure(split: Split, done: dict[str, table.Done]) -> Figure:
     """Predictions through the gaps and spectrograms of the models; lengthscales and amplitudes of CSK."""
     shown = [name for name in SHOWN if name in done]
-    figure = Figure(figsize=(8.4, 1.25 * len(shown) + 2.2), layout="constrained")
-    axes = figure.subplots(len(shown) + 1, 2, squeeze=False, height_ratios=[1.0] * len(shown) + [1.35])
+    figure = Figure(figsize=(9.0, 1.15 * len(shown) + 2.4), layout="constrained")
+    heights = [1.0] * len(shown) + [1.4]
+    axes = figure.subplots(len(shown) + 1, 2, squeeze=False, height_ratios=heights, width_ratios=[1.5, 1.0])
     for number, (name, (left, right)) in enumerate(zip(shown, axes, strict=False), 1):
         curves, scores = done[name].arrays, done[name].scores
         _prediction(left, split, curves["output"])
         left.set_title(f"({number}a) {name} ({scores['log_likelihood']:.3f})", loc="left")
         image = _spectrogram(right, curves)
         right.set_title(f"({number}b) {_periods(curves)}", loc="left")
+        for place in (left, right):
+            place.tick_params(labelbottom=number == len(shown))
+    middle = axes[(len(shown) - 1) // 2]
+    middle[0].set_ylabel("irradiance (W/m²)")
+    middle[1].set_ylabel("cycles per year")
     axes[0, 0].legend(ncols=4, loc="upper left", fontsize=6, handlelength=1.0, columnspacing=1.0)
-    bar = figure.colorbar(image, ax=axes[:-1, 1], label="spectrogram (dB below its peak)", ticks=[0, 20, 40], aspect=60)
+    bar = figure.colorbar(
+        image, ax=axes[:-1, 1], label="spectrogram (dB below its peak)", ticks=[0, 20, 40], shrink=0.4, aspect=40
+    )
     bar.ax.set_yticklabels(["−40", "−20", "0"])
-    for place, name, label in zip(axes[-1], ("lengthscale", "amplitude"), ("years", "W/m²"), strict=True):
+    for place, letter, name, label in zip(axes[-1], "ab", ("lengthscale", "amplitude"), ("years", "W/m²"), strict=True):
         if BEST in done:
             _function(place, done[BEST].arrays, name)
-        place.set_title(f"{BEST}: {name} ({label})", loc="left")
-    figure.supxlabel("year", fontsize=8)
+        place.set_title(f"({len(shown) + 1}{letter}) {BEST}: {name} ({label})", loc="left")
+        place.set_xlabel("year")
     return figure
 
 
 def _prediction(axes: Any, split: Split, quantiles: np.ndarray) -> None:
     low, middle, high = quantiles
+    for start, end in GAPS:
+        axes.axvspan(start, end, color="0.93", linewidth=0)
     axes.fill_between(YEARS, low, high, color=COLOURS[0], alpha=0.25, linewidth=0, label="90 % of outputs")
     axes.plot(YEARS, middle, color=COLOURS[0], linewidth=0.8, label="median")
     for X, y, colour, label in (
