@@ -52,7 +52,7 @@ def test_correlation_seen_in_readings():
 def test_quick_version(tmp_path):
     paths, numbers = experiments.reproduce("air", tmp_path, quick=True, seed=0)
     assert np.ptp(imread(paths[0])[..., :3]) > 0.9
-    assert [name for name, entry in numbers.items() if isinstance(entry, dict)] == list(air.SHOWN)
-    for name in air.SHOWN:
+    assert [name for name, entry in numbers.items() if isinstance(entry, dict)] == list(air.QUICK_ROWS)
+    for name in air.QUICK_ROWS:
         assert np.isfinite(numbers[name]["log_likelihood"]), name
         assert 0.0 < numbers[name]["mse"] < 2.0, name  # of a constant it is about 1
