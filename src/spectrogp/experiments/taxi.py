@@ -95,7 +95,7 @@ def table(split: Split, *, quick: bool = False) -> dict[str, Row]:
 
     svi = {"inducing": 100, "batch": 1024, "steps": 1500, "learning_rate": 0.03}
     flexible = {"components": 4, "centres": 60, "noise": 60, **svi}
-    chain = {"chains": 2, "burn_in": 1000, "draw_steps": 2000, "mixed": 50}
+    chain = {"chains": 1, "burn_in": 600, "draw_steps": 1000, "mixed": 50}
     vanilla = {"kind": "SE", **svi, "learning_rate": 0.1}
     near = {"components": 8, "centres": 60, "noise": 60, "train": 20, "batch": 512, "steps": 500, "learning_rate": 0.05}
     return {
@@ -117,6 +117,7 @@ def table(split: Split, *, quick: bool = False) -> dict[str, Row]:
 # What --quick changes, wherever a row has such a setting.
 _FEW = 400
 _QUICK = {
+    "depth": 2,
     "inducing": 10,
     "centres": 8,
     "noise": 8,
