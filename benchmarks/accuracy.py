@@ -1,8 +1,8 @@
 """Accuracy on the paper's real data: test log-likelihood and mean squared error, with the seconds they took.
 
-``python -m benchmarks.accuracy air|taxi|svgp|gpytorch``, with the data in the directory that SPECTROGP_DATA names. All
-units are standardised by the training rows, and the log-likelihood is the mean log predictive density of y, with its
-noise.
+``python -m benchmarks.accuracy NAME``, NAME one of air, taxi and svgp (ours), and gpytorch, gpytorch-sm, gpytorch-deep
+and sklearn (others), with the data in the directory that SPECTROGP_DATA names. All units are standardised by the
+training rows, and the log-likelihood is the mean log predictive density of y, with its noise.
 ``--validate`` holds out a fifth of the training rows and scores those: for trying settings, without a look at the test.
 """
 
@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import equinox as eqx
@@ -29,66 +30,42 @@ import spectrogp as sg
 from spectrogp import datasets
 from spectrogp.data import Data
 from spectrogp.datasets import Split
+from spectrogp.experiments import rows
+from spectrogp.experiments.air import models as air_table
+from spectrogp.experiments.taxi import table as taxi_table
 from spectrogp.inference import maximise
 from spectrogp.likelihoods import AbstractLikelihood, Moments
-from spectrogp.models import NeighbourGP, Refresh, VariationalGP
-from spectrogp.neighbours import random_order
-from spectrogp.parameters import LogNormal, Normal, Positive, Real
-from spectrogp.processes import FunctionGroup
+from spectrogp.models import VariationalGP
+from spectrogp.parameters import Positive, Real
 
 from .peers import approximate
 
 console = Console(highlight=False)
 
 
-def air(split: Split, options: argparse.Namespace) -> list[dict[str, Any]]:
-    """Air temperature anomalies: CSK with three components whose parameters, and the noise, vary in space and time."""
-    # What differs between places matters more than what differs between years: fewer centres along time.
-    slow = np.array([1.0, 1.0, 0.4])
-    Z = centres(split.X * slow, 120, options.seed) / slow
-    function = partial(FunctionGroup, Z, lengthscale=[0.4, 0.7, 1.5])
-    # Latitude, longitude, time: weather of a month, near and wide, and what stays for years at one place.
-    lengthscale = [[0.2, 0.12, 0.04], [0.5, 0.35, 0.04], [0.15, 0.1, 0.4]]
-    # Not zero: the kernel is even in its frequencies, so there the gradient would be zero as well.
-    frequency = [[2.0, 1.0, 3.0], [0.5, -1.0, 2.0], [1.0, -1.0, 0.5]]
-    kernel = sg.kernels.ConvolutionalSpectral(
-        function(lengthscale, shape=(3, 3), amplitude=1.0),
-        function(frequency, shape=(3, 3), warp="identity", amplitude=2.0),
-        function(0.5, shape=(3,), amplitude=1.0),
-    )
-    model = NeighbourGP(kernel, function(0.4, amplitude=1.0))
-    # Many functions follow the noise of small batches; an average over steps does not.
-    return [neighbours(model, split, options, name="CSK, 3 components", train=20, test=40, batch=768, average=60)]
+def of_table(
+    name: str, table: Callable[..., dict[str, rows.Row]], default: str, split: Split, options: argparse.Namespace
+) -> list[dict[str, Any]]:
+    """Rows of ``spectrogp reproduce NAME``, by default the model with neighbours."""
+    names = options.rows or [default]
+    with TemporaryDirectory() as out:
+        done = rows.run(
+            name, table(split, quick=options.quick), Path(out), quick=options.quick, seed=options.seed, only=names
+        )
+    return [
+        {
+            "model": row,
+            "log-likelihood": each.scores["log_likelihood"],
+            "MSE": each.scores["mse"],
+            "seconds": each.record["cost"]["seconds"],
+            "CPU seconds": each.record["cost"]["cpu_seconds"],
+        }
+        for row, each in done.items()
+    ]
 
 
-def taxi(split: Split, options: argparse.Namespace) -> list[dict[str, Any]]:
-    """Taxi trips: cycles of the day and the week in the raw date; amplitudes and noise vary in space and time."""
-    Z = centres(split.X, 60, options.seed)
-    # One row a component: cycles a day, lengthscale in space and in time, amplitude. The sums and differences of the
-    # daily and the weekly cycle (8/7 and 6/7 a day) let the day differ between the working week and its end.
-    start = np.array(
-        [
-            [0.0, 1.5, 8.0, 1.2],
-            [0.0, 0.3, 6.0, 0.4],
-            [1.0, 1.0, 6.0, 0.4],
-            [2.0, 0.8, 6.0, 0.2],
-            [3.0, 0.8, 6.0, 0.15],
-            [1 / 7, 0.6, 6.0, 0.2],
-            [6 / 7, 0.8, 6.0, 0.2],
-            [8 / 7, 0.8, 6.0, 0.2],
-        ]
-    )
-    cycles, space, days, amplitude = start.T
-    frequency = np.zeros((len(start), 5))
-    frequency[:, 4] = 2.0 * np.pi * cycles * split.input_scale[4]
-    lengthscale = np.column_stack([space, space, space, space, days])
-    kernel = sg.kernels.SpectralMixture(
-        Positive(lengthscale, LogNormal(lengthscale, 1.0)),
-        Real(frequency, Normal(frequency, 0.3)),
-        FunctionGroup(Z, amplitude, shape=amplitude.shape),
-    )
-    model = NeighbourGP(kernel, FunctionGroup(Z, 0.4))
-    return [neighbours(model, split, options, name="SM, 8 components", train=20, test=60, batch=512)]
+air = partial(of_table, "air", air_table, "CSK, neighbours")
+taxi = partial(of_table, "taxi", taxi_table, "SM, neighbours")
 
 
 def svgp(split: Split, options: argparse.Namespace, *, lengthscale: list[float]) -> list[dict[str, Any]]:
@@ -116,68 +93,143 @@ def gpytorch(split: Split, options: argparse.Namespace, *, lengthscale: list[flo
     import gpytorch as peer
     import torch
 
+    def kernel() -> Any:
+        made = peer.kernels.ScaleKernel(peer.kernels.RBFKernel(ard_num_dims=len(lengthscale)))
+        made.base_kernel.lengthscale, made.outputscale = torch.tensor(lengthscale), 0.64
+        return made
+
+    return [_gpytorch(split, options, kernel, f"RBF, {m} inducing points", m) for m in options.inducing]
+
+
+def gpytorch_sm(split: Split, options: argparse.Namespace) -> list[dict[str, Any]]:
+    """GPyTorch's spectral mixture with four components, from its own random start.
+
+    It multiplies over input dimensions after it has summed components: not the usual mixture when there are several.
+    """
+    import gpytorch as peer
+
+    def kernel() -> Any:
+        return peer.kernels.SpectralMixtureKernel(4, ard_num_dims=split.X.shape[1])
+
+    return [
+        _gpytorch(split, options, kernel, f"SM with 4 components, {m} inducing points", m) for m in options.inducing
+    ]
+
+
+def _gpytorch(split: Split, options: argparse.Namespace, kernel: Any, name: str, m: int) -> dict[str, Any]:
+    import gpytorch as peer
+    import torch
+
+    X, y, X_test = _torch(split, options)
+    start = time.perf_counter(), time.process_time()
+    Z = torch.from_numpy(centres(split.X, m, options.seed))
+    q = peer.variational.CholeskyVariationalDistribution(m)
+    model = approximate(lambda model: peer.variational.VariationalStrategy(model, Z, q), kernel())
+    likelihood = peer.likelihoods.GaussianLikelihood()
+    likelihood.noise = 0.64
+    objective = peer.mlls.VariationalELBO(likelihood, model, num_data=len(y))
+    _climb(objective, [model, likelihood], X, y, options, start)
+    model.eval()
+    with torch.no_grad():
+        f = model(X_test)
+    moments = Moments(jnp.asarray(f.mean.numpy()), jnp.asarray(f.variance.numpy()))
+    noise = sg.likelihoods.Gaussian(float(likelihood.noise.detach()) ** 0.5)
+    return result(f"GPyTorch SVGP, {name}", noise, split, moments, start)
+
+
+def gpytorch_deep(split: Split, options: argparse.Namespace) -> list[dict[str, Any]]:
+    """GPyTorch's deep GP of two layers, as wide as the inputs: an identity for mean, and a sure q, of the inner one."""
+    import gpytorch as peer
+    import torch
+    from gpytorch.models.deep_gps import DeepGP, DeepGPLayer
+
+    X, y, X_test = _torch(split, options)
+    start = time.perf_counter(), time.process_time()
+    d, m = X.shape[1], options.inducing[0]
+    Z = torch.from_numpy(centres(split.X, m, options.seed))
+
+    class Layer(DeepGPLayer):  # type: ignore[misc]
+        def __init__(self, outputs: int | None) -> None:
+            shape = torch.Size([] if outputs is None else [outputs])
+            deviation = 0.1 if outputs else 1.0
+            q = peer.variational.CholeskyVariationalDistribution(m, shape, mean_init_std=1e-3)
+            with torch.no_grad():
+                q.chol_variational_covar.mul_(deviation)
+            strategy = peer.variational.VariationalStrategy(self, Z.expand(*shape, m, d).clone(), q)
+            # The strategy would otherwise put q at the prior when it is first used.
+            strategy.variational_params_initialized.fill_(1)
+            super().__init__(strategy, d, outputs)
+            self.mean_module: Any = peer.means.ConstantMean(batch_shape=shape)
+            if outputs is not None:
+                self.mean_module = peer.means.LinearMean(d, batch_shape=shape)
+                with torch.no_grad():
+                    self.mean_module.weights.copy_(torch.eye(d)[:, :, None])
+                    self.mean_module.bias.zero_()
+            inner = peer.kernels.RBFKernel(batch_shape=shape, ard_num_dims=d)
+            self.covar_module = peer.kernels.ScaleKernel(inner, batch_shape=shape)
+
+        def forward(self, x: Any) -> Any:
+            return peer.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
+
+    class Deep(DeepGP):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner, self.outer = Layer(d), Layer(None)
+            self.likelihood = peer.likelihoods.GaussianLikelihood()
+            self.likelihood.noise = 0.4
+
+        def forward(self, x: Any) -> Any:
+            return self.outer(self.inner(x))
+
+    model = Deep()
+    objective = peer.mlls.DeepApproximateMLL(peer.mlls.VariationalELBO(model.likelihood, model, num_data=len(y)))
+    with peer.settings.num_likelihood_samples(5):
+        _climb(objective, [model], X, y, options, start)
+    model.eval()
+    with torch.no_grad(), peer.settings.num_likelihood_samples(50):
+        parts = [model.likelihood(model(part)) for part in X_test.split(2000)]
+    moments = (torch.cat([getattr(part, name) for part in parts], dim=1).numpy() for name in ("mean", "variance"))
+    return [_row("GPyTorch deep GP, 2 layers", rows.scores(Moments(*moments), split.y_test), start)]
+
+
+def _torch(split: Split, options: argparse.Namespace) -> Any:
+    """Torch as peers are run with it, and training inputs, outputs and test inputs as its arrays."""
+    import torch
+
     torch.set_default_dtype(torch.float64)
     torch.set_flush_denormal(True)  # short lengthscales are several times slower without
     torch.manual_seed(options.seed)
-    X, y, X_test = map(torch.from_numpy, (split.X, split.y, split.X_test))
-
-    def fitted(m: int) -> dict[str, Any]:
-        start = time.perf_counter(), time.process_time()
-        kernel = peer.kernels.ScaleKernel(peer.kernels.RBFKernel(ard_num_dims=X.shape[1]))
-        kernel.base_kernel.lengthscale, kernel.outputscale = torch.tensor(lengthscale), 0.64
-        Z = torch.from_numpy(centres(split.X, m, options.seed))
-        q = peer.variational.CholeskyVariationalDistribution(m)
-        model = approximate(lambda model: peer.variational.VariationalStrategy(model, Z, q), kernel)
-        likelihood = peer.likelihoods.GaussianLikelihood()
-        likelihood.noise = 0.64
-        objective = peer.mlls.VariationalELBO(likelihood, model, num_data=len(y))
-        optimiser = torch.optim.Adam([*model.parameters(), *likelihood.parameters()], lr=0.01)
-        for step in range(options.steps):
-            rows = torch.randperm(len(y))[:1024]
-            optimiser.zero_grad()
-            loss = -objective(model(X[rows]), y[rows])
-            loss.backward()
-            optimiser.step()
-            if (step + 1) % 100 == 0:
-                progress(start)(step + 1, options.steps, -loss.item())
-        model.eval()
-        with torch.no_grad():
-            f = model(X_test)
-        moments = Moments(jnp.asarray(f.mean.numpy()), jnp.asarray(f.variance.numpy()))
-        noise = sg.likelihoods.Gaussian(float(likelihood.noise.detach()) ** 0.5)
-        return result(f"GPyTorch SVGP, RBF, {m} inducing points", noise, split, moments, start)
-
-    return [fitted(m) for m in options.inducing]
+    return map(torch.from_numpy, (split.X, split.y, split.X_test))
 
 
-def neighbours(
-    model: NeighbourGP,
-    split: Split,
-    options: argparse.Namespace,
-    *,
-    name: str,
-    train: int,
-    test: int,
-    batch: int,
-    average: int | None = None,
-) -> dict[str, Any]:
-    """MAP with the nearest neighbours by correlation under the current kernel, and the score on the test rows."""
+def _climb(objective: Any, modules: list[Any], X: Any, y: Any, options: argparse.Namespace, start: Any) -> None:
+    import torch
+
+    optimiser = torch.optim.Adam([p for module in modules for p in module.parameters()], lr=0.01)
+    for step in range(options.steps):
+        rows = torch.randperm(len(y))[:1024]
+        optimiser.zero_grad()
+        loss = -objective(modules[0](X[rows]), y[rows])
+        loss.backward()
+        optimiser.step()
+        if (step + 1) % 100 == 0:
+            progress(start)(step + 1, options.steps, -loss.item())
+
+
+def sklearn(split: Split, options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Bayesian ridge regression, and gradient boosting, which has no density."""
+    from sklearn.ensemble import HistGradientBoostingRegressor
+    from sklearn.linear_model import BayesianRidge
+
     start = time.perf_counter(), time.process_time()
-    refresh = Refresh(Data.checked(split.X, split.y), train, order=random_order(len(split.y), options.seed))
-    fit = maximise(
-        model,
-        refresh(model),
-        steps=options.steps,
-        key=key(options),
-        batch=batch,
-        learning_rate=0.05,
-        average=average,
-        refresh=refresh,
-        progress=progress(start),
+    mean, deviation = BayesianRidge().fit(split.X, split.y).predict(split.X_test, return_std=True)
+    ridge = _row(
+        "scikit-learn, Bayesian ridge", rows.scores(Moments(mean[None], deviation[None] ** 2), split.y_test), start
     )
-    entered, near, X = fit.model.enter(), refresh(fit.model), jnp.asarray(split.X_test)
-    moments = entered.moments(entered.ready(near, X, test), X)
-    return result(f"{train} neighbours, {name}", entered.likelihood, split, moments, start)
+    start = time.perf_counter(), time.process_time()
+    trees = HistGradientBoostingRegressor(max_iter=options.steps, random_state=options.seed).fit(split.X, split.y)
+    error = float(np.mean((trees.predict(split.X_test) - split.y_test) ** 2))
+    return [ridge, _row("scikit-learn, gradient boosting", {"log_likelihood": "–", "mse": error}, start)]
 
 
 def result(
@@ -187,10 +239,15 @@ def result(
     y = jnp.asarray(split.y_test)
     scale = likelihood.scale_at(jnp.asarray(split.X_test), jnp.zeros_like(y))
     density = likelihood.log_predictive_density(y, moments, scale)
+    found = {"log_likelihood": float(jnp.mean(density)), "mse": float(jnp.mean((y - moments.mean) ** 2))}
+    return _row(name, found, start)
+
+
+def _row(name: str, found: dict[str, Any], start: tuple[float, float]) -> dict[str, Any]:
     return {
         "model": name,
-        "log-likelihood": float(jnp.mean(density)),
-        "MSE": float(jnp.mean((y - moments.mean) ** 2)),
+        "log-likelihood": found["log_likelihood"],
+        "MSE": found["mse"],
         "seconds": time.perf_counter() - start[0],
         "CPU seconds": time.process_time() - start[1],
     }
@@ -212,13 +269,6 @@ def progress(start: tuple[float, float]) -> Callable[[int, int, float], None]:
     return show
 
 
-def held_out(split: Split, seed: int) -> Split:
-    """A fifth of the training rows in the place of the test rows."""
-    mixed = np.random.default_rng(seed).permutation(len(split.y))
-    test, train = np.split(mixed, [len(mixed) // 5])
-    return split._replace(X=split.X[train], y=split.y[train], X_test=split.X[test], y_test=split.y[test])
-
-
 # Started at longer lengthscales in time, the sparse fit to the air data stays in a poor optimum.
 SPARSE = {datasets.air: [0.3, 0.3, 0.1], datasets.taxi: [1.0] * 5}
 MODELS: dict[str, list[tuple[Any, Any]]] = {
@@ -226,14 +276,20 @@ MODELS: dict[str, list[tuple[Any, Any]]] = {
     "taxi": [(datasets.taxi, taxi)],
     "svgp": [(load, partial(svgp, lengthscale=start)) for load, start in SPARSE.items()],
     "gpytorch": [(load, partial(gpytorch, lengthscale=start)) for load, start in SPARSE.items()],
+    "gpytorch-sm": [(datasets.taxi, gpytorch_sm)],
+    "gpytorch-deep": [(datasets.taxi, gpytorch_deep)],
+    "sklearn": [(load, sklearn) for load in SPARSE],
 }
-STEPS = {"air": 350, "taxi": 500, "svgp": 1500, "gpytorch": 3000}
+# Of Adam, or of boosting.
+STEPS = {"air": 350, "taxi": 500, "svgp": 1500, "gpytorch": 3000, "gpytorch-sm": 1000, "gpytorch-deep": 600}
+STEPS["sklearn"] = 1000
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Test log-likelihood and MSE on real data.")
     parser.add_argument("what", choices=MODELS)
     parser.add_argument("--inducing", type=int, nargs="*", default=[100], help="inducing points of the SVGP")
+    parser.add_argument("--rows", nargs="*", help="rows of the air or taxi table")
     parser.add_argument("--steps", type=int, help="steps of Adam")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--quick", action="store_true", help="2000 rows and 50 steps, to see that it runs")
@@ -243,23 +299,23 @@ def main() -> None:
     options.steps = options.steps or (50 if options.quick else STEPS[options.what])
     jax.config.update("jax_enable_x64", True)
 
-    rows = []
+    found = []
     for load, run in MODELS[options.what]:
         split = load()
         if options.quick:
-            split = Split(*(part[:2000] for part in split[:4]), *split[4:])
+            split = split.first(2000)
         if options.validate:
-            split = held_out(split, options.seed)
+            split = split.held_out(options.seed)
         for row in run(split, options):
-            rows.append({"data": load.__name__} | row | {"steps": options.steps})
+            found.append({"data": load.__name__} | row | {"steps": options.steps})
             console.print(
-                " | ".join(f"{k}: {v:.4g}" if isinstance(v, float) else f"{k}: {v}" for k, v in rows[-1].items())
+                " | ".join(f"{k}: {v:.4g}" if isinstance(v, float) else f"{k}: {v}" for k, v in found[-1].items())
             )
     if options.out:
         versions = {"python": platform.python_version(), "jax": jax.__version__, "spectrogp": sg.__version__}
         record = {"command": " ".join(sys.argv), "options": vars(options) | {"out": str(options.out)}}
         options.out.parent.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(record | {"versions": versions, "results": rows}, indent=2) + "\n"
+        text = json.dumps(record | {"versions": versions, "results": found}, indent=2) + "\n"
         options.out.write_text(text, encoding="utf-8")
 
 

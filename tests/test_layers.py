@@ -42,9 +42,9 @@ LAYERS = [
     "plots datasets",
     "reports",
     "commands",
-    "experiments.gallery experiments.runs",
+    "experiments.gallery experiments.runs experiments.rows",
     "experiments.fig1 experiments.fig2 experiments.fig3 experiments.fig4",
-    "experiments.table1 experiments.chirp experiments.solar",
+    "experiments.table1 experiments.chirp experiments.solar experiments.air experiments.taxi",
     "experiments",
     "cli",
 ]

@@ -48,10 +48,13 @@ class Experiment(StrEnum):
     TABLE1 = "table1"
     CHIRP = "chirp"
     SOLAR = "solar"
+    AIR = "air"
+    TAXI = "taxi"
 
 
 Out = Annotated[Path, typer.Option(help="Directory for what is made; created if missing.")]
 Quick = Annotated[bool, typer.Option("--quick", help="A coarser version for a first look.")]
+Rows = Annotated[list[str] | None, typer.Option("--row", help="Of a table of models only this row; may be repeated.")]
 Seed = Annotated[int, typer.Option(help="Seed of everything random; the same seed gives the same result.", min=0)]
 Table = Annotated[Path, typer.Argument(help="A table, .csv (names in the first row) or .parquet.")]
 Model = Annotated[Path, typer.Argument(help="A model file, as fit writes it.")]
@@ -158,16 +161,21 @@ def reproduce(
     out: Out = Path("out"),
     quick: Quick = False,
     seed: Seed = 0,
+    row: Rows = None,
 ) -> None:
     """Make a figure or table of the paper: a PNG, and a JSON with its numbers."""
     with _plainly():
+        from contextlib import nullcontext
+
         from rich.console import Console
 
         from . import experiments
 
         _prepare(out)
-        with Console(stderr=True).status(f"making {name.value} …"):
-            paths, numbers = experiments.reproduce(name.value, out, quick=quick, seed=seed)
+        # Tables of models show their own progress.
+        table = name.value in experiments.TABLES
+        with nullcontext() if table else Console(stderr=True).status(f"making {name.value} …"):
+            paths, numbers = experiments.reproduce(name.value, out, quick=quick, seed=seed, rows=row or None)
     _print_numbers(numbers)
     _print_paths(paths)
 

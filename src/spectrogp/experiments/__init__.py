@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,24 +13,31 @@ import numpy as np
 
 from .. import __version__
 from ..plots import STYLE
+from .rows import UnknownRowError
 
-NAMES = ("fig1", "fig2", "fig3", "fig4", "table1", "chirp", "solar")
-LONG = ("chirp", "solar")  # these leave checkpoints in the directory until they are done
+TABLES = ("solar", "air", "taxi")  # these have rows (``rows.run``), which are kept and can be made one by one
+LONG = ("chirp",)  # leaves checkpoints in the directory until it is done
+NAMES = ("fig1", "fig2", "fig3", "fig4", "table1", *LONG, *TABLES)
 
 
-def reproduce(name: str, out: Path, *, quick: bool = False, seed: int = 0) -> tuple[list[Path], dict[str, Any]]:
+def reproduce(
+    name: str, out: Path, *, quick: bool = False, seed: int = 0, rows: Sequence[str] | None = None
+) -> tuple[list[Path], dict[str, Any]]:
     """Make one figure or table: writes NAME.png and NAME.json into ``out``; gives their paths and the numbers.
 
-    The same name, seed and ``quick`` give the same numbers. ``quick`` makes a coarser version for a first look.
+    The same name, seed and ``quick`` give the same numbers. ``quick`` makes a coarser version for a first look. Of a
+    table of models ``rows`` may name those to run now, beside which the ones already in ``out`` stay.
     """
     if name not in NAMES:
         raise ValueError(f"no figure or table called {name!r}; there are {', '.join(NAMES)}")
+    if rows is not None and name not in TABLES:
+        raise UnknownRowError(f"{name} has no rows to choose from; {', '.join(TABLES)} have")
     out.mkdir(parents=True, exist_ok=True)
     experiment = importlib.import_module(f".{name}", __name__)
     picture, record = out / f"{name}.png", out / f"{name}.json"
     with matplotlib.rc_context(STYLE):
-        place = {"out": out} if name in LONG else {}
-        figure, numbers = experiment.make(quick=quick, seed=seed, **place)
+        further: dict[str, Any] = {"out": out} if name in LONG else {"out": out, "rows": rows} if name in TABLES else {}
+        figure, numbers = experiment.make(quick=quick, seed=seed, **further)
         figure.savefig(picture)
     numbers = _plain(numbers)
     command = f"spectrogp reproduce {name}{' --quick' if quick else ''} --seed {seed}"
