@@ -42,7 +42,7 @@ LAYERS = [
     "plots datasets",
     "reports",
     "commands",
-    "experiments.gallery experiments.runs experiments.rows",
+    "experiments.gallery experiments.rows",
     "experiments.fig1 experiments.fig2 experiments.fig3 experiments.fig4",
     "experiments.table1 experiments.chirp experiments.solar experiments.air experiments.taxi",
     "experiments",

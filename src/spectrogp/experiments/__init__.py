@@ -15,9 +15,8 @@ from .. import __version__
 from ..plots import STYLE
 from .rows import UnknownRowError
 
-TABLES = ("solar", "air", "taxi")  # these have rows (``rows.run``), which are kept and can be made one by one
-LONG = ("chirp",)  # leaves checkpoints in the directory until it is done
-NAMES = ("fig1", "fig2", "fig3", "fig4", "table1", *LONG, *TABLES)
+TABLES = ("chirp", "solar", "air", "taxi")  # these have rows (``rows.run``), which are kept and can be made one by one
+NAMES = ("fig1", "fig2", "fig3", "fig4", "table1", *TABLES)
 
 
 def reproduce(
@@ -36,7 +35,7 @@ def reproduce(
     experiment = importlib.import_module(f".{name}", __name__)
     picture, record = out / f"{name}.png", out / f"{name}.json"
     with matplotlib.rc_context(STYLE):
-        further: dict[str, Any] = {"out": out} if name in LONG else {"out": out, "rows": rows} if name in TABLES else {}
+        further: dict[str, Any] = {"out": out, "rows": rows} if name in TABLES else {}
         figure, numbers = experiment.make(quick=quick, seed=seed, **further)
         figure.savefig(picture)
     numbers = _plain(numbers)
