@@ -35,6 +35,7 @@ from spectrogp.ridges import CENTRES, JUMP, best_path
 
 KERNELS = ("phase", "chirplet", "convolutional")
 NOISE = (0.05, 0.1, 0.5)
+SAMPLING = {"random": True, "even": False}
 PAPER = "chirp"  # 400 rows, as in the paper; the others have fewer
 WINDOWS = (1 / 16, 1 / 8, 1 / 4)  # of the short-time Fourier transform, as shares of the span
 FAILURE = 0.2
@@ -118,12 +119,11 @@ def compared(found: dict[str, Any], truth: np.ndarray) -> dict[str, Any]:
 METHODS: dict[str, Any] = {"STFT": by_stft, "synchrosqueezing": by_synchrosqueezing}
 
 
-def run(method: str, family: str, irregular: bool, noise: float, seed: int) -> dict[str, Any]:
-    data = signal(family, seed, noise, irregular, 400 if family == PAPER else 200)
+def run(method: str, family: str, sampling: str, noise: float, seed: int) -> dict[str, Any]:
+    data = signal(family, seed, noise, SAMPLING[sampling], 400 if family == PAPER else 200)
     began = time.process_time()
     found = METHODS[method](data, seed) if method in METHODS else by_kernel(method, data, seed)
     seconds = time.process_time() - began
-    sampling = "random" if irregular else "even"
     case = {"method": method, "family": family, "sampling": sampling, "noise": noise, "seed": seed}
     return case | compared(found, data.frequency) | {"seconds": seconds}
 
@@ -176,6 +176,9 @@ def _lines(rows: list[dict[str, Any]], keys: tuple[str, ...], methods: list[str]
         cells = []
         for method in methods:
             some = [row for row in rows if row["method"] == method and tuple(row[key] for key in keys) == case]
+            if not some:
+                cells.append("–")
+                continue
             s = summary(some)
             extra = [f"{s['coverage']:.0%} inside"] if "coverage" in s else []
             extra += [f"{s['failures']:.0%} failed"] if s["failures"] else []
@@ -188,6 +191,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Recovery of frequencies, against signal-processing tools.")
     parser.add_argument("--methods", nargs="*", default=[*KERNELS, *METHODS], choices=[*KERNELS, *METHODS])
     parser.add_argument("--families", nargs="*", default=list(SIGNALS), choices=list(SIGNALS))
+    parser.add_argument("--sampling", nargs="*", default=list(SAMPLING), choices=list(SAMPLING))
+    parser.add_argument("--noise", type=float, nargs="*", default=list(NOISE))
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="one seed, one noise, random times")
     parser.add_argument("--out", type=Path, default=Path("out/recovery"))
@@ -195,24 +200,25 @@ def main() -> None:
     sg.cache_compilations()
     options.out.mkdir(parents=True, exist_ok=True)
     record = options.out / "recovery.json"
-    rows = json.loads(record.read_text(encoding="utf-8"))["rows"] if record.exists() else []
+    before = json.loads(record.read_text(encoding="utf-8")) if record.exists() else {"commands": [], "rows": []}
+    rows, command = before["rows"], " ".join(["python -m benchmarks.recovery", *sys.argv[1:]])
+    commands = list(dict.fromkeys([*before["commands"], command]))
     done = {tuple(row[key] for key in ("method", "family", "sampling", "noise", "seed")) for row in rows}
     cases = product(
         options.methods,
         options.families,
-        (True,) if options.quick else (True, False),
-        (0.1,) if options.quick else NOISE,
+        ("random",) if options.quick else options.sampling,
+        (0.1,) if options.quick else options.noise,
         range(1 if options.quick else options.seeds),
     )
-    left = [case for case in cases if (*case[:2], "random" if case[2] else "even", *case[3:]) not in done]
+    left = [case for case in cases if case not in done]
     with Progress(console=Console(stderr=True)) as bar:
         task = bar.add_task("signals", total=len(left))
         for case in left:
             rows.append(run(*case))
             versions = {name: version(name) for name in ("spectrogp", "jax", "scipy", "ssqueezepy")}
-            content = {"command": "python -m benchmarks.recovery " + " ".join(sys.argv[1:])}
-            content |= {"versions": versions | {"python": platform.python_version()}}
-            record.write_text(json.dumps(content | {"rows": rows}, indent=1) + "\n", encoding="utf-8")
+            content = {"commands": commands, "versions": versions | {"python": platform.python_version()}, "rows": rows}
+            record.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
             bar.advance(task)
     text = tables(rows)
     (options.out / "recovery.md").write_text(text, encoding="utf-8")
