@@ -384,13 +384,13 @@ def _figure(done: Mapping[str, Done]) -> Figure:
     for place, shown in zip("CD", pictures, strict=False):
         # The peak at zero is orders of magnitude above the others: decibels show both.
         decibels = 10.0 * np.log10(np.maximum(shown.arrays["density"], 1e-12))
-        decibels = np.maximum(decibels - np.max(decibels) + 40.0, 0.0)
-        image = plot_spectrogram(parts[place], shown.arrays["days"], shown.arrays["cycles"], decibels, vmax=40.0)
+        decibels = np.maximum(decibels - np.max(decibels) + 50.0, 0.0)
+        image = plot_spectrogram(parts[place], shown.arrays["days"], shown.arrays["cycles"], decibels, vmax=50.0)
         parts[place].set(title=f"{shown.record['row']}: spectrogram in time", xlabel="day of January 2016")
         parts[place].set_ylabel("cycles a day")
     if image is not None:
-        bar = figure.colorbar(image, ax=[parts[place] for place in "CD"[: len(pictures)]], ticks=[0, 20, 40])
-        bar.ax.set_yticklabels(["−40", "−20", "0 dB"])
+        bar = figure.colorbar(image, ax=[parts[place] for place in "CD"[: len(pictures)]], ticks=[0, 25, 50])
+        bar.ax.set_yticklabels(["−50", "−25", "0 dB"])
     return figure
 
 
