@@ -103,8 +103,7 @@ def test_a_stopped_row_goes_on_and_ends_the_same(made, tmp_path, monkeypatch, st
     assert again["Second, (2)"].record["cost"]["cpu_seconds"] > clock[1]
 
 
-def test_some_rows_can_be_chosen(made, tmp_path):
-    _, done = made
+def test_some_rows_can_be_chosen(tmp_path):
     assert list(run(tmp_path, only=["first"])) == ["first"]
     with pytest.raises(rows.UnknownRowError, match="trial has no row 'third'; there are 'first', 'Second"):
         run(tmp_path, only=["third"])
