@@ -66,6 +66,7 @@ def _reproduce(name: Experiment, out: Path, quick: bool, seed: int, rows: list[s
     from rich.console import Console
 
     from . import cache_compilations, experiments
+    from .experiments.rows import UnknownRowError
 
     console = Console()
     if out.exists() and not out.is_dir():
@@ -79,7 +80,7 @@ def _reproduce(name: Experiment, out: Path, quick: bool, seed: int, rows: list[s
     with nullcontext() if table else Console(stderr=True).status(f"making {name.value} …"):
         try:
             paths, numbers = experiments.reproduce(name.value, out, quick=quick, seed=seed, rows=rows or None)
-        except experiments.UnknownRowError as error:
+        except UnknownRowError as error:
             raise typer.BadParameter(str(error), param_hint="--row") from error
     _print_numbers(console, numbers)
     for path in paths:

@@ -172,9 +172,9 @@ class Job:
 def outputs(result: Any, data: Any, X: Any, *, most: int = 100) -> Moments:
     """Mean and variance ``[s, t]`` of outputs at test inputs under each of some draws, ``[1, t]`` under one model."""
     if isinstance(result, Posterior):
-        moments = result.thinned(most).map(_Outputs(data, X))
-        return Moments(*(part.reshape(-1, part.shape[-1]) for part in moments))
-    return Moments(*(np.asarray(part)[None] for part in result.predict_output(data, X)))
+        drawn: Moments = result.thinned(most).map(_Outputs(data, X))
+        return jax.tree.map(lambda part: part.reshape(-1, part.shape[-1]), drawn)
+    return jax.tree.map(lambda part: np.asarray(part)[None], result.predict_output(data, X))
 
 
 def scores(parts: Moments, y: Any) -> dict[str, float]:

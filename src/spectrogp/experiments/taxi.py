@@ -30,6 +30,7 @@ from ..kernels import (
     SquaredExponential,
 )
 from ..layers import compositional_layers
+from ..likelihoods import Gaussian
 from ..models import (
     DoublyStochasticGP,
     FullScaleGP,
@@ -139,7 +140,9 @@ _QUICK = {
 def linear(split: Split, job: Job, *, steps: int) -> Outcome:
     """Bayesian linear regression."""
     data = Data.checked(split.X, split.y)
-    model = job.maximise(LinearRegression(Positive(1.0), Positive(1.0)), data, steps=steps, learning_rate=0.05)
+    model = job.maximise(
+        LinearRegression(Positive(1.0), Gaussian(Positive(1.0))), data, steps=steps, learning_rate=0.05
+    )
     return _scored(model, data, split)
 
 
@@ -298,7 +301,9 @@ def _scored(model: Any, data: Data, split: Split) -> Outcome:
 def kernel_of(kind: str, split: Split, *, components: int, centres: int, seed: int) -> AbstractKernel:
     """A kernel by its name; those with components start at the cycles of the day and the week."""
     if kind == "SE":
-        return SquaredExponential(Positive(np.ones(5)), Positive(0.8))
+        scales: Any = Positive(np.ones(5))
+        size: Any = Positive(0.8)
+        return SquaredExponential(scales, size)
     cycles, space, time, amplitude = COMPONENTS[:components].T
     lengthscale = np.column_stack([space, space, space, space, time])
     # In space a little off zero, where the gradient of a frequency is zero.
@@ -325,7 +330,7 @@ def kernel_of(kind: str, split: Split, *, components: int, centres: int, seed: i
 _WITH_FREQUENCIES: dict[str, Any] = {"CSK": ConvolutionalSpectral, "chirplet": Chirplet}
 
 
-def _positive(start: np.ndarray) -> Positive:
+def _positive(start: np.ndarray) -> Any:
     return Positive(start, LogNormal(start, 1.0))
 
 
