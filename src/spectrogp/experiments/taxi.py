@@ -310,12 +310,10 @@ def kernel_of(kind: str, split: Split, *, components: int, centres: int, seed: i
     frequency = np.random.default_rng(seed).choice([-0.2, 0.2], (components, 5))
     frequency[:, TIME] = 2.0 * np.pi * cycles * split.input_scale[TIME]
     function = functions(split, centres, seed) if centres else None
-    strength = (
-        function(amplitude, shape=amplitude.shape) if function else Positive(amplitude, LogNormal(amplitude, 1.0))
-    )
+    strength = function(amplitude, shape=amplitude.shape) if function else _positive(amplitude)
     if kind == "SM":
-        constant = Positive(lengthscale, LogNormal(lengthscale, 1.0))
-        return SpectralMixture(constant, Real(frequency, Normal(frequency, 0.3)), strength)
+        constant: Any = Real(frequency, Normal(frequency, 0.3))
+        return SpectralMixture(_positive(lengthscale), constant, strength)
     if function is None:
         raise ValueError(f"{kind} has functions, which need centres")
     # Two equal windows of width ℓ/√2 overlap as a squared exponential of lengthscale ℓ does.
