@@ -30,6 +30,7 @@ from ..kernels import (
     SquaredExponential,
 )
 from ..layers import compositional_layers
+from ..likelihoods import Gaussian
 from ..models import (
     DoublyStochasticGP,
     FullScaleGP,
@@ -139,7 +140,9 @@ _QUICK = {
 def linear(split: Split, job: Job, *, steps: int) -> Outcome:
     """Bayesian linear regression."""
     data = Data.checked(split.X, split.y)
-    model = job.maximise(LinearRegression(Positive(1.0), Positive(1.0)), data, steps=steps, learning_rate=0.05)
+    model = job.maximise(
+        LinearRegression(Positive(1.0), Gaussian(Positive(1.0))), data, steps=steps, learning_rate=0.05
+    )
     return _scored(model, data, split)
 
 
@@ -298,19 +301,19 @@ def _scored(model: Any, data: Data, split: Split) -> Outcome:
 def kernel_of(kind: str, split: Split, *, components: int, centres: int, seed: int) -> AbstractKernel:
     """A kernel by its name; those with components start at the cycles of the day and the week."""
     if kind == "SE":
-        return SquaredExponential(Positive(np.ones(5)), Positive(0.8))
+        scales: Any = Positive(np.ones(5))
+        size: Any = Positive(0.8)
+        return SquaredExponential(scales, size)
     cycles, space, time, amplitude = COMPONENTS[:components].T
     lengthscale = np.column_stack([space, space, space, space, time])
     # In space a little off zero, where the gradient of a frequency is zero.
     frequency = np.random.default_rng(seed).choice([-0.2, 0.2], (components, 5))
     frequency[:, TIME] = 2.0 * np.pi * cycles * split.input_scale[TIME]
     function = functions(split, centres, seed) if centres else None
-    strength = (
-        function(amplitude, shape=amplitude.shape) if function else Positive(amplitude, LogNormal(amplitude, 1.0))
-    )
+    strength = function(amplitude, shape=amplitude.shape) if function else _positive(amplitude)
     if kind == "SM":
-        constant = Positive(lengthscale, LogNormal(lengthscale, 1.0))
-        return SpectralMixture(constant, Real(frequency, Normal(frequency, 0.3)), strength)
+        constant: Any = Real(frequency, Normal(frequency, 0.3))
+        return SpectralMixture(_positive(lengthscale), constant, strength)
     if function is None:
         raise ValueError(f"{kind} has functions, which need centres")
     # Two equal windows of width ℓ/√2 overlap as a squared exponential of lengthscale ℓ does.
@@ -325,7 +328,7 @@ def kernel_of(kind: str, split: Split, *, components: int, centres: int, seed: i
 _WITH_FREQUENCIES: dict[str, Any] = {"CSK": ConvolutionalSpectral, "chirplet": Chirplet}
 
 
-def _positive(start: np.ndarray) -> Positive:
+def _positive(start: np.ndarray) -> Any:
     return Positive(start, LogNormal(start, 1.0))
 
 
@@ -384,13 +387,13 @@ def _figure(done: Mapping[str, Done]) -> Figure:
     for place, shown in zip("CD", pictures, strict=False):
         # The peak at zero is orders of magnitude above the others: decibels show both.
         decibels = 10.0 * np.log10(np.maximum(shown.arrays["density"], 1e-12))
-        decibels = np.maximum(decibels - np.max(decibels) + 40.0, 0.0)
-        image = plot_spectrogram(parts[place], shown.arrays["days"], shown.arrays["cycles"], decibels, vmax=40.0)
+        decibels = np.maximum(decibels - np.max(decibels) + 50.0, 0.0)
+        image = plot_spectrogram(parts[place], shown.arrays["days"], shown.arrays["cycles"], decibels, vmax=50.0)
         parts[place].set(title=f"{shown.record['row']}: spectrogram in time", xlabel="day of January 2016")
         parts[place].set_ylabel("cycles a day")
     if image is not None:
-        bar = figure.colorbar(image, ax=[parts[place] for place in "CD"[: len(pictures)]], ticks=[0, 20, 40])
-        bar.ax.set_yticklabels(["−40", "−20", "0 dB"])
+        bar = figure.colorbar(image, ax=[parts[place] for place in "CD"[: len(pictures)]], ticks=[0, 25, 50])
+        bar.ax.set_yticklabels(["−50", "−25", "0 dB"])
     return figure
 
 
