@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import json
 import platform
-import sys
 import time
 import warnings
 from importlib.metadata import version
@@ -201,7 +200,10 @@ def main() -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     record = options.out / "recovery.json"
     before = json.loads(record.read_text(encoding="utf-8")) if record.exists() else {"commands": [], "rows": []}
-    rows, command = before["rows"], " ".join(["python -m benchmarks.recovery", *sys.argv[1:]])
+    choices = {
+        name: value for name, value in vars(options).items() if name != "out" and value != parser.get_default(name)
+    }
+    rows, command = before["rows"], f"python -m benchmarks.recovery, {choices}"
     commands = list(dict.fromkeys([*before["commands"], command]))
     done = {tuple(row[key] for key in ("method", "family", "sampling", "noise", "seed")) for row in rows}
     cases = product(
