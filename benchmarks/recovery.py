@@ -200,10 +200,12 @@ def main() -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     record = options.out / "recovery.json"
     before = json.loads(record.read_text(encoding="utf-8")) if record.exists() else {"commands": [], "rows": []}
-    choices = {
-        name: value for name, value in vars(options).items() if name != "out" and value != parser.get_default(name)
-    }
-    rows, command = before["rows"], f"python -m benchmarks.recovery, {choices}"
+    chosen = [
+        f"--{name} {' '.join(map(str, np.atleast_1d(value)))}"
+        for name, value in vars(options).items()
+        if name != "out" and value != parser.get_default(name)
+    ]
+    rows, command = before["rows"], " ".join(["python -m benchmarks.recovery", *chosen])
     commands = list(dict.fromkeys([*before["commands"], command]))
     done = {tuple(row[key] for key in ("method", "family", "sampling", "noise", "seed")) for row in rows}
     cases = product(
