@@ -23,7 +23,7 @@ lint: $(VENV)/installed-dev  ## check style and types
 bench: $(VENV)/installed-bench  ## time the kernels and spectrograms
 	$(BIN)/python -m benchmarks --out $(OUT)/bench
 
-bench-recovery: $(VENV)/installed-bench  ## how well frequencies are recovered, against signal-processing tools (half an hour)
+bench-recovery: $(VENV)/installed-bench  ## how well frequencies are recovered, against signal-processing tools (an hour)
 	$(BIN)/python -m benchmarks.recovery --out $(OUT)/recovery
 
 sbc: $(VENV)/installed  ## check by simulation that the sampler is calibrated (half an hour on one core)

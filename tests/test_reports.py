@@ -9,6 +9,7 @@ import pytest
 
 import spectrogp as sg
 from spectrogp import reports
+from spectrogp.estimator import Band
 from spectrogp.models import ExactGP
 
 X = np.linspace(-1.0, 1.0, 7)[:, None]
@@ -38,8 +39,8 @@ def test_the_density_is_the_mean_of_the_spectrogram_in_each_cell():
 
 def test_bands_are_quantiles_of_draws_and_one_draw_has_none():
     draws = np.arange(101.0)[:, None]
-    np.testing.assert_allclose(np.ravel(reports.band(draws)), [50.0, 5.0, 95.0])
-    assert reports.band(draws[:1]).lower is None
+    np.testing.assert_allclose(np.ravel(Band.over(draws, reports.LEVEL)), [50.0, 5.0, 95.0])
+    assert Band.over(draws[:1], reports.LEVEL).lower is None
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import re
 from typing import Any, NamedTuple
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import matplotlib
 import numpy as np
@@ -17,9 +16,8 @@ from matplotlib.image import AxesImage
 from scipy.special import ndtr
 from scipy.stats import norm
 
-from .estimator import DAY, Band, SpectralGPRegressor, numbers_of
+from .estimator import DAY, Band, SpectralGPRegressor, at_draws, numbers_of
 from .inference import Posterior
-from .numerics import entry_point
 from .plots import (
     COLOURS,
     STYLE,
@@ -117,20 +115,9 @@ class _Local(eqx.Module):
         return spectrum.weight, spectrum.frequency, spectrum.bandwidth, getattr(kernel.local(X), "lengthscale", None)
 
 
-@entry_point
-def _call(function: Any, model: Any) -> Any:
-    return function(model)
-
-
 def local_of(model: Any, posterior: Posterior | None, X: np.ndarray, most: int = DRAWS) -> Local:
     """What a model says at its own inputs ``X [n, d]``, at some draws of its posterior."""
-    function = _Local(X)
-    if posterior is None:
-        parts = jax.tree.map(lambda leaf: np.asarray(leaf)[None], _call(function, model))
-    else:
-        drawn = posterior.thinned(most).map(function)
-        parts = jax.tree.map(lambda leaf: np.asarray(leaf).reshape(-1, *leaf.shape[2:]), drawn)
-    weight, frequency, bandwidth, lengthscale = parts
+    weight, frequency, bandwidth, lengthscale = at_draws(_Local(X), model, posterior, most)
     if frequency.shape[-1] == 1:  # the sign of a frequency says nothing
         frequency = np.abs(frequency)
     length = None if lengthscale is None else np.broadcast_to(lengthscale, frequency.shape)
@@ -146,12 +133,8 @@ def local(estimator: SpectralGPRegressor, X: Any, most: int = DRAWS) -> Local:
     return Local(weight * estimator.y_scale_**2, frequency / unit, bandwidth / unit, length)
 
 
-def band(values: np.ndarray, level: float = LEVEL) -> Band:
-    """Mean and credible interval over draws ``[s, ...]``; no interval from one draw."""
-    if len(values) == 1:
-        return Band(values[0], None, None)
-    lower, upper = np.quantile(values, (0.5 - 0.5 * level, 0.5 + 0.5 * level), axis=0)
-    return Band(np.mean(values, axis=0), lower, upper)
+def _band(values: np.ndarray) -> Band:
+    return Band.over(values, LEVEL)
 
 
 # Summary
@@ -193,7 +176,7 @@ def _taken(X: Any, rows: np.ndarray) -> Any:
 def _components(estimator: SpectralGPRegressor, X: Any) -> list[dict[str, Any]]:
     """Of every component the lowest and highest frequency ``[d]``, half the median width of its band, the amplitude."""
     at = local(estimator, X)
-    frequency, amplitude = band(at.frequency), band(at.amplitude).mean
+    frequency, amplitude = _band(at.frequency), _band(at.amplitude).mean
     half = [None] * amplitude.shape[1]
     if frequency.lower is not None and frequency.upper is not None:
         half = (0.5 * np.median(frequency.upper - frequency.lower, axis=0)).tolist()
@@ -248,7 +231,7 @@ def spectrogram_figure(estimator: SpectralGPRegressor, columns: Columns | None =
 def _overview_of_one(estimator: SpectralGPRegressor, X: Any, y: np.ndarray, columns: Columns, truth: Any) -> Figure:
     at = along(estimator)
     x, t, here = _numbers(X)[:, 0], _numbers(at)[:, 0], local(estimator, at)
-    frequency, count = band(here.frequency[..., 0]), here.weight.shape[-1]
+    frequency, count = _band(here.frequency[..., 0]), here.weight.shape[-1]
     unit = units(estimator, columns)[0]
     layout: Any = [["fit"] * 2, ["spectrogram", "periodogram"], ["amplitude", "lengthscale"]]
     parts = _parts(estimator, at, count)
@@ -283,11 +266,11 @@ def _overview_of_one(estimator: SpectralGPRegressor, X: Any, y: np.ndarray, colu
     if known is not None:
         panels["spectrogram"].legend(loc="upper center", labelcolor="white")
 
-    shown = {"amplitude": (f"σ ({columns.y})", band(here.amplitude))}
+    shown = {"amplitude": (f"σ ({columns.y})", _band(here.amplitude))}
     if here.lengthscale is None:
         panels["lengthscale"].set_axis_off()
     else:
-        shown["lengthscale"] = f"ℓ ({unit})", band(here.lengthscale[..., 0])
+        shown["lengthscale"] = f"ℓ ({unit})", _band(here.lengthscale[..., 0])
     plot_functions([panels[name] for name in shown], t, dict(shown.values()))
     if parts is not None:
         plot_decomposition([panels[name] for name in below], t, parts)
@@ -336,7 +319,7 @@ def _spectrogram_panel(panel: Axes, estimator: SpectralGPRegressor, columns: Col
     at = along(estimator, axis)
     t, here = _numbers(at)[:, axis], local(estimator, at)
     image = _draw_spectrogram(panel, t, here, axis)
-    plot_frequency(panel, t, band(np.abs(here.frequency[..., axis])), over=True)
+    plot_frequency(panel, t, _band(np.abs(here.frequency[..., axis])), over=True)
     panel.set_ylabel(f"cycles per {units(estimator, columns)[axis]}")
     panel.set_title("spectrogram, frequency" + ("" if estimator.posterior_ is None else " with 90 % band"))
     _label_input(panel, columns.x[axis], times=bool(estimator.times_[axis]), hidden=False)
@@ -345,7 +328,7 @@ def _spectrogram_panel(panel: Axes, estimator: SpectralGPRegressor, columns: Col
 
 def _draw_spectrogram(panel: Axes, t: np.ndarray, here: Local, axis: int) -> AxesImage:
     """In decibels below the largest value: the ridges of different components differ by orders of magnitude."""
-    frequency = band(np.abs(here.frequency[..., axis]))
+    frequency = _band(np.abs(here.frequency[..., axis]))
     upper = frequency.mean if frequency.upper is None else frequency.upper
     wide = np.max(frequency.mean + 2.0 * np.median(here.bandwidth[..., axis], axis=0))
     highest = 1.25 * float(max(np.quantile(upper, 0.98), np.max(frequency.mean), min(wide, 2.0 * np.max(upper))))

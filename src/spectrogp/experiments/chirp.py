@@ -19,12 +19,13 @@ from matplotlib.figure import Figure
 
 from .. import datasets
 from ..data import Data
+from ..estimator import Band
 from ..inference import diagnostics, sample_nuts
 from ..initialise import Kind, Start, find_start, kernel_from, noise_from
 from ..likelihoods import Gaussian
 from ..models import ExactGP
 from ..plots import COLOURS, plain_log_axis
-from ..reports import Local, band, local_of
+from ..reports import LEVEL, Local, local_of
 from . import rows as table
 from .rows import Done, Job, Outcome, Row
 
@@ -69,7 +70,7 @@ def fitted(
     posterior = job.sample(optimum, data, by=sample_nuts, key=of_draws, chunk=10, **effort)
     here, draws = _curves(local_of(optimum, None, T[:, None])), _curves(local_of(optimum, posterior, T[:, None]))
     scores = _errors(here[0][0], "map") | _errors(np.mean(draws[0], axis=0), "nuts")
-    ends = band(draws[0])
+    ends = Band.over(draws[0], LEVEL)
     if ends.lower is not None and ends.upper is not None:
         scores["band_coverage"] = float(np.mean((ends.lower <= TRUTH) & (ends.upper >= TRUTH)))
         scores["band_half_width"] = float(np.median(0.5 * (ends.upper - ends.lower) / TRUTH))

@@ -33,6 +33,7 @@ from scipy.stats import norm
 
 from .. import __version__
 from ..inference import Posterior, maximise, sample_sghmc
+from ..io import replace_file
 from ..likelihoods import Moments
 
 _PACKAGES = ("jax", "jaxlib", "equinox", "optax", "numpy", "scipy")
@@ -159,7 +160,7 @@ class Job:
         def progress(done: int, steps: int, value: float) -> None:
             self._display.steps(f"{self.row}: {what}", done, steps, value)
             cost = self.cost()
-            _write(self._clock, json.dumps([cost["seconds"], cost["cpu_seconds"]]))
+            replace_file(self._clock, json.dumps([cost["seconds"], cost["cpu_seconds"]]).encode())
 
         return {
             "key": jax.random.fold_in(self.key, self._stages),
@@ -227,16 +228,9 @@ def _keep(place: Path, row: str, given: dict[str, Any], outcome: Outcome, job: J
         np.savez_compressed(partial, **arrays)  # type: ignore[arg-type]
         partial.replace(path)
     # The record is last: a row whose record is there is whole.
-    _write(_beside(place, ".json"), json.dumps(record, indent=2, ensure_ascii=False) + "\n")
+    replace_file(_beside(place, ".json"), (json.dumps(record, indent=2, ensure_ascii=False) + "\n").encode())
     job.clear()
     return Done(record, arrays)
-
-
-def _write(path: Path, text: str) -> None:
-    """Replace a file so that a crash leaves either the old or the new one."""
-    partial = path.with_name(path.name + ".part")
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(path)
 
 
 def _beside(place: Path, ending: str) -> Path:

@@ -1,7 +1,7 @@
 """The paper's Table 2: durations of New York taxi trips over pickup and dropoff place and the date-time, as one number.
 
-The models of the paper with inducing points, and ours with neighbours. All settings were chosen on a fifth of the
-training rows that was held out (``Split.held_out``); the test rows serve for the scores alone.
+The models of the paper with inducing points, and ours with neighbours. Settings were chosen on a fifth of the training
+rows that was held out (``Split.held_out``) or set beforehand; the test rows serve for the scores alone.
 """
 
 from __future__ import annotations
