@@ -12,11 +12,9 @@ import matplotlib
 import numpy as np
 
 from .. import __version__
+from ..choices import EXPERIMENTS, TABLES
 from ..plots import STYLE
-from .rows import UnknownRowError
-
-TABLES = ("chirp", "solar", "air", "taxi")  # these have rows (``rows.run``), which are kept and can be made one by one
-NAMES = ("fig1", "fig2", "fig3", "fig4", "table1", *TABLES)
+from .jobs import UnknownRowError
 
 
 def reproduce(
@@ -27,8 +25,8 @@ def reproduce(
     The same name, seed and ``quick`` give the same numbers. ``quick`` makes a coarser version for a first look. Of a
     table of models ``rows`` may name those to run now, beside which the ones already in ``out`` stay.
     """
-    if name not in NAMES:
-        raise ValueError(f"no figure or table called {name!r}; there are {', '.join(NAMES)}")
+    if name not in EXPERIMENTS:
+        raise ValueError(f"no figure or table called {name!r}; there are {', '.join(EXPERIMENTS)}")
     if rows is not None and name not in TABLES:
         raise UnknownRowError(f"{name} has no rows to choose from; {', '.join(TABLES)} have")
     out.mkdir(parents=True, exist_ok=True)

@@ -12,16 +12,15 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from matplotlib.figure import Figure
-from scipy.cluster.vq import kmeans2
 
 from .. import datasets
-from ..data import Data
+from ..core import entry_point
 from ..datasets import Split
+from ..initialise import cluster_centres
 from ..kernels import (
     AbstractKernel,
     Chirplet,
@@ -30,16 +29,12 @@ from ..kernels import (
     SpectralMixture,
     SquaredExponential,
 )
-from ..likelihoods import Moments
-from ..models import NeighbourGP, Refresh, VariationalGP
-from ..neighbours import random_order
-from ..numerics import entry_point
-from ..parameters import LogNormal, Normal, Positive, Real
-from ..processes import FunctionGroup
-from . import rows as table
-from .rows import Job, Outcome, Row
+from ..models import Data, Moments, NeighbourGP, Refresh, VariationalGP, random_order
+from ..parameters import FunctionGroup, Normal, Positive, Real
+from . import jobs
+from .jobs import Job, Outcome, Row
 
-Kind: TypeAlias = Literal["SE", "SM", "NSQ", "CSK", "chirplet"]
+KernelName: TypeAlias = Literal["SE", "SM", "NSQ", "CSK", "chirplet"]
 Noise: TypeAlias = Literal["number", "function"]
 
 # Latitude, longitude, time. The weather of a month, near and wide; what stays for years at a place; and in between.
@@ -48,7 +43,7 @@ LENGTHSCALES = np.array([[0.2, 0.12, 0.04], [0.5, 0.35, 0.04], [0.15, 0.1, 0.4],
 FREQUENCIES = np.array([[2.0, 1.0, 3.0], [0.5, -1.0, 2.0], [1.0, -1.0, 0.5], [1.0, 1.0, 1.0], [0.5, 0.5, -2.0]])
 
 # Kernel, components at most, and whether the noise is a number or a function too.
-KERNELS: dict[str, tuple[Kind, int, Noise]] = {
+KERNELS: dict[str, tuple[KernelName, int, Noise]] = {
     "SE": ("SE", 1, "number"),
     "SE with noise(x)": ("SE", 1, "function"),
     "SM": ("SM", 5, "number"),
@@ -74,8 +69,8 @@ def make(*, quick: bool, seed: int, out: Path, rows: Sequence[str] | None = None
     """Test log-likelihood and mean squared error of every model; maps of May 1991 and of correlations with London."""
     split = datasets.air()
     wanted = QUICK_ROWS if quick and rows is None else rows
-    done = table.run("air", models(split, quick), out, quick=quick, seed=seed, only=wanted)
-    return _figure(split, done), table.summary(done)
+    done = jobs.run("air", models(split, quick), out, quick=quick, seed=seed, only=wanted)
+    return _figure(split, done), jobs.summary(done)
 
 
 # Models
@@ -98,16 +93,16 @@ def models(split: Split, quick: bool) -> dict[str, Row]:
     return found
 
 
-def kernel(kind: Kind, components: int, Z: np.ndarray) -> AbstractKernel:
+def kernel(kind: KernelName, components: int, Z: np.ndarray) -> AbstractKernel:
     """A kernel whose lengthscales, frequencies and amplitudes are functions (of SE and SM: numbers)."""
     L, W = LENGTHSCALES[:components], FREQUENCIES[:components]
     if kind == "SE":
         # Started at longer lengthscales in time, the fit with inducing points stays in a poor optimum.
-        return SquaredExponential(_positive([0.3, 0.3, 0.1]), _positive(0.8))
+        return SquaredExponential(Positive.around([0.3, 0.3, 0.1]), Positive.around(0.8))
     if kind == "SM":
         # A convolution has √2 times the lengthscale of its window.
         frequency: Any = Real(W, Normal(W, 2.0))
-        return SpectralMixture(_positive(np.sqrt(2.0) * L), frequency, _positive(np.full(components, 0.5)))
+        return SpectralMixture(Positive.around(np.sqrt(2.0) * L), frequency, Positive.around(np.full(components, 0.5)))
     function = _functions(Z)
     lengthscale, amplitude = function(L, shape=L.shape), function(0.5, shape=(components,))
     if kind == "NSQ":
@@ -121,46 +116,36 @@ def _functions(Z: np.ndarray) -> Any:
 
 
 def _noise(noise: Noise, Z: np.ndarray) -> Any:
-    return _positive(0.5) if noise == "number" else _functions(Z)(0.4)
-
-
-def _positive(start: Any) -> Any:
-    return Positive(start, LogNormal(start, 1.0))
+    return Positive.around(0.5) if noise == "number" else _functions(Z)(0.4)
 
 
 def _centres(X: np.ndarray, count: int, seed: int) -> np.ndarray:
     """Centres of clusters of the inputs; what differs between places matters more than what differs between years."""
     slow = np.array([1.0, 1.0, 0.4])
-    return kmeans2(X * slow, count, minit="++", seed=seed)[0] / slow
+    return cluster_centres(X * slow, count, seed) / slow
 
 
 # Inference
 
 
 def with_inducing_points(
-    job: Job, *, split: Split, kind: Kind, components: int, noise: Noise, inducing: int, centres: int, steps: int
+    job: Job, *, split: Split, kind: KernelName, components: int, noise: Noise, inducing: int, centres: int, steps: int
 ) -> Outcome:
     """SVGP: the bound over functions, inducing points and the noise, from minibatches."""
-    data = Data.checked(split.X, split.y)
+    data = Data(split.X, split.y)
     Z = _centres(split.X, centres, job.seed)
-    inducing_inputs: Any = Real(kmeans2(split.X, inducing, minit="++", seed=job.seed)[0])
+    inducing_inputs: Any = Real(cluster_centres(split.X, inducing, job.seed))
     model = VariationalGP(kernel(kind, components, Z), _noise(noise, Z), inducing_inputs)
     # With Gaussian noise the best q is known in closed form: at the start, and where the steps have left it.
-    model = _with_optimal_posterior(model, data)
+    model = model.with_optimal_posterior(data)
     rate = 0.1 if kind in ("SE", "SM") else 0.05
     model = job.maximise(model, data, steps=steps, batch=min(1024, data.size), learning_rate=rate)
-    model = _with_optimal_posterior(model, data)
+    model = model.with_optimal_posterior(data)
     return _outcome([(model, lambda _: data)], split)
 
 
-@entry_point
-@eqx.filter_jit
-def _with_optimal_posterior(model: VariationalGP, data: Data) -> VariationalGP:
-    return model.with_optimal_posterior(data)
-
-
 def neighbour_model(
-    X: np.ndarray, *, kind: Kind, components: int, noise: Noise, centres: int, seed: int
+    X: np.ndarray, *, kind: KernelName, components: int, noise: Noise, centres: int, seed: int
 ) -> NeighbourGP:
     """A kernel and noise whose functions have their values at centres of clusters of the inputs."""
     Z = _centres(X, centres, seed)
@@ -171,7 +156,7 @@ def with_neighbours(
     job: Job,
     *,
     split: Split,
-    kind: Kind,
+    kind: KernelName,
     components: int,
     noise: Noise,
     train: int,
@@ -184,7 +169,7 @@ def with_neighbours(
 
     Fits differ in the centres of their functions, in the order of the data, and in the minibatches.
     """
-    data = Data.checked(split.X, split.y)
+    data = Data(split.X, split.y)
     fitted = []
     for seed in range(job.seed, job.seed + fits):
         model = neighbour_model(split.X, kind=kind, components=components, noise=noise, centres=centres, seed=seed)
@@ -200,7 +185,7 @@ def with_neighbours(
             learning_rate=0.05,
             average=60,
         )
-        fitted.append((model, partial(model.ready, refresh(model), m=test)))
+        fitted.append((model, partial(model.prepare, refresh(model), m=test)))
     return _outcome(fitted, split)
 
 
@@ -219,9 +204,9 @@ def _outcome(fitted: Sequence[tuple[Any, Callable[[Any], Any]]], split: Split) -
     mean, variance = (np.stack([np.asarray(part) for part in parts]) for parts in zip(*each, strict=True))
     arrays = {
         "mean": np.mean(mean[:, tests:], axis=0),
-        "correlation": np.mean([_correlation(model.enter().kernel, grid, london) for model, _ in fitted], axis=0),
+        "correlation": np.mean([_correlation(model.realise().kernel, grid, london) for model, _ in fitted], axis=0),
     }
-    return Outcome(table.scores(Moments(mean[:, :tests], variance[:, :tests]), split.y_test), arrays)
+    return Outcome(jobs.scores(Moments(mean[:, :tests], variance[:, :tests]), split.y_test), arrays)
 
 
 def _inputs(split: Split, latitude: Any, longitude: Any) -> np.ndarray:
@@ -238,7 +223,7 @@ def _correlation(kernel: AbstractKernel, X: np.ndarray, one: np.ndarray) -> Any:
     return kernel.cross(p, q)[:, 0] / jnp.sqrt(kernel.diagonal(p) * kernel.diagonal(q))
 
 
-def _figure(split: Split, done: dict[str, table.Done]) -> Figure:
+def _figure(split: Split, done: dict[str, jobs.Done]) -> Figure:
     """Maps: readings and predictions of May 1991 on the left, correlations with London on the right."""
     figure = Figure(figsize=(8.4, 8.2), layout="constrained")
     axes = figure.subplots(4, 2, sharex=True, sharey=True)

@@ -18,26 +18,23 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from .. import datasets
-from ..data import Data
-from ..estimator import Band
-from ..inference import diagnostics, sample_nuts
-from ..initialise import Kind, Start, find_start, kernel_from, noise_from
-from ..likelihoods import Gaussian
-from ..models import ExactGP
-from ..plots import COLOURS, plain_log_axis
-from ..reports import LEVEL, Local, local_of
-from . import rows as table
-from .rows import Done, Job, Outcome, Row
+from ..inference import NUTS, rhat
+from ..initialise import InitialValues, find_initial_values, kernel_from, noise_from
+from ..models import Data, ExactGP, Gaussian
+from ..plots import COLOURS, LEVEL, plain_log_axis
+from ..posterior import Band, LocalDraws, Posterior
+from . import jobs
+from .jobs import Done, Job, Outcome, Row
 
-KERNELS: dict[str, Kind] = {"CSK": "convolutional", "Chirplet": "chirplet", "Phase": "phase"}
+KERNELS = {"CSK": "convolutional", "Chirplet": "chirplet", "Phase": "phase"}
 NOISE, AMPLITUDE = 0.1, 0.5**0.5  # σ is the standard deviation of a sinusoid of amplitude 1
 T = np.linspace(-1.5, 1.5, 151)
-TRUTH = 1.0 + 1.8 * T**2
+TRUTH = datasets.true_frequency("chirp", T)[:, 0]
 SHOWN = 30  # draws
 
 # How many rows of data, and how long everything runs; the quick version is mostly compilation, so of one kernel.
-FULL = {"rows": 400, "inducing": 30, "steps": 500, "chains": 2, "warmup": 150, "draws": 150, "doublings": 5}
-QUICK = {"rows": 80, "inducing": 10, "steps": 60, "chains": 2, "warmup": 5, "draws": 5, "doublings": 2}
+FULL = {"rows": 400, "n_knots": 30, "steps": 500, "chains": 2, "warmup": 150, "draws": 150, "doublings": 5}
+QUICK = {"rows": 80, "n_knots": 10, "steps": 60, "chains": 2, "warmup": 5, "draws": 5, "doublings": 2}
 QUICK_ROWS = ("CSK",)
 
 
@@ -45,46 +42,47 @@ def make(*, quick: bool, seed: int, out: Path, rows: Sequence[str] | None = None
     """Relative errors of the frequency, by kernel: optimum, posterior mean, coverage of the posterior's 90 % band."""
     effort = QUICK if quick else FULL
     signal = datasets.signal("chirp", seed=seed, noise=NOISE, n=effort["rows"])
-    data = Data.checked(signal.X, signal.y)
-    start = find_start(signal.X, signal.y, components=1, seed=seed)
+    data = Data(signal.X, signal.y)
+    initial = find_initial_values(signal.X, signal.y, components=1, seed=seed)
     found = {
-        name: Row(partial(fitted, data=data, start=start), {"kind": kind, **effort}) for name, kind in KERNELS.items()
+        name: Row(partial(fitted, data=data, initial=initial), {"kernel": kernel, **effort})
+        for name, kernel in KERNELS.items()
     }
-    done = table.run("chirp", found, out, quick=quick, seed=seed, only=QUICK_ROWS if quick and rows is None else rows)
-    numbers = table.summary(done)
-    numbers["start_median_error"] = float(
-        np.median(np.abs(start.frequency[:, 0] / (1.0 + 1.8 * start.centres**2) - 1.0))
-    )
+    done = jobs.run("chirp", found, out, quick=quick, seed=seed, only=QUICK_ROWS if quick and rows is None else rows)
+    numbers = jobs.summary(done)
+    error = initial.frequency[:, 0] / datasets.true_frequency("chirp", initial.centres) - 1.0
+    numbers["initial_median_error"] = float(np.median(np.abs(error)))
     return _figure(done, data), numbers
 
 
 def fitted(
-    job: Job, *, data: Data, start: Start, kind: Kind, rows: int, inducing: int, steps: int, **effort: Any
+    job: Job, *, data: Data, initial: InitialValues, kernel: str, rows: int, n_knots: int, steps: int, **effort: Any
 ) -> Outcome:
     """One kernel: its optimum and its posterior."""
     del rows  # as many as there are data
     of_optimum, of_draws = jax.random.split(job.key)
-    model = ExactGP(kernel_from(start, kind, inducing=inducing, seed=job.seed), Gaussian(noise_from(start)))
+    model = ExactGP(kernel_from(initial, kernel, n_knots=n_knots, seed=job.seed), Gaussian(noise_from(initial)))
     optimum = job.maximise(model, data, steps=steps, key=of_optimum, learning_rate=0.03)
     before = job.cost()["cpu_seconds"]
-    posterior = job.sample(optimum, data, by=sample_nuts, key=of_draws, chunk=10, **effort)
-    here, draws = _curves(local_of(optimum, None, T[:, None])), _curves(local_of(optimum, posterior, T[:, None]))
+    draws = effort.pop("draws")
+    posterior = job.sample(NUTS(**effort), optimum, data, draws=draws, key=of_draws, chunk=10)
+    here, draws = (_curves(each.local_functions(T, max_draws=200)) for each in (Posterior.at_point(optimum), posterior))
     scores = _errors(here[0][0], "map") | _errors(np.mean(draws[0], axis=0), "nuts")
     ends = Band.over(draws[0], LEVEL)
-    if ends.lower is not None and ends.upper is not None:
-        scores["band_coverage"] = float(np.mean((ends.lower <= TRUTH) & (ends.upper >= TRUTH)))
+    if ends.lower is not None:
+        scores["band_coverage"] = float(np.mean(ends.covers(TRUTH)))
         scores["band_half_width"] = float(np.median(0.5 * (ends.upper - ends.lower) / TRUTH))
     chains = draws[0].reshape(len(posterior.log_joint), -1, len(T))
-    scores["median_rhat_of_frequency"] = float(np.median(diagnostics.rhat(chains)))
+    scores["median_rhat_of_frequency"] = float(np.median(rhat(chains)))
     scores["map_cpu_seconds"] = before
-    arrays = {"mean": np.asarray(optimum.predict(data, T[:, None]).mean)}
+    arrays = {"mean": np.asarray(optimum.predict(data, T).mean)}
     for name, optimal, drawn in zip(("frequency", "lengthscale", "amplitude"), here, draws, strict=True):
         some = np.linspace(0, len(drawn) - 1, min(SHOWN, len(drawn))).astype(int)
         arrays |= {name: optimal[0], f"{name} draws": drawn[some]}
     return Outcome(scores, arrays)
 
 
-def _curves(here: Local) -> tuple[np.ndarray, ...]:
+def _curves(here: LocalDraws) -> tuple[np.ndarray, ...]:
     """Frequency, lengthscale and amplitude of the one component, ``[s, t]`` each."""
     return here.frequency[..., 0, 0], np.asarray(here.lengthscale)[..., 0, 0], here.amplitude[..., 0]
 
@@ -102,7 +100,7 @@ def _figure(done: dict[str, Done], data: Data) -> Figure:
         first, *others = row
         first.plot(data.X[:, 0], data.y, ".", color="0.5", markersize=2.2, markeredgewidth=0, label="data")
         first.plot(T, each.arrays["mean"], color=COLOURS[1], linewidth=0.9)
-        first.plot(T, np.cos(2.0 * np.pi * (T + 0.6 * T**3)), color="black", linestyle="--", linewidth=0.9)
+        first.plot(T, datasets.noiseless("chirp", T), color="black", linestyle="--", linewidth=0.9)
         first.set_ylabel(f"{name}\n$y$")
         truths = {"frequency": TRUTH, "lengthscale": None, "amplitude": np.full_like(T, AMPLITUDE)}
         for panel, (function, truth) in zip(others, truths.items(), strict=True):

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from ..kernels import ConvolutionalSpectral
+from ..kernels import ConvolutionalSpectral, basis_on_grid
 from ..plots import COLOURS, plot_draws, plot_kernel_matrix
-from ..sampling import basis_on_grid
 from .gallery import TWO_PI
 
 

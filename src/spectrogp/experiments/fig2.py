@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from ..kernels import sample_prior
 from ..plots import plot_draws, plot_kernel_matrix, plot_ridge, plot_spectrogram
-from ..sampling import sample_prior
 from ..spectra import local_spectrum, spectrogram
 from .gallery import TWO_PI, frequency, gallery
 

@@ -6,20 +6,16 @@ import math
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from matplotlib.figure import Figure
 
-from ..data import Data
-from ..inference import sample_nuts
-from ..inference.diagnostics import rhat
-from ..kernels import NonstationaryQuadratic
-from ..layers import compositional_layers
-from ..likelihoods import Gaussian
-from ..models import ExactGP
+from ..inference import NUTS, rhat, sample
+from ..kernels import NonstationaryQuadratic, compositional_layers
+from ..models import Data, ExactGP, Gaussian
+from ..parameters import FunctionGroup
 from ..plots import COLOURS
-from ..processes import FunctionGroup
+from ..posterior import Outputs
 
 _NOISE = 0.1
 _TITLES = {
@@ -47,20 +43,11 @@ def make(*, quick: bool, seed: int) -> tuple[Figure, dict[str, Any]]:
     panels[0].plot(x, signal(x), color="black", linewidth=0.8, label="signal")
     numbers: dict[str, Any] = {}
     for axes, colour, (name, model) in zip(panels[1:], COLOURS, _models().items(), strict=False):
-        posterior = sample_nuts(
-            model,
-            data,
-            draws=draws,
-            warmup=warmup,
-            chains=chains,
-            roles=("latent",),
-            doublings=doublings,
-            jitter=1.0,  # the starts are draws from the prior
-            key=jax.random.key(seed),
-            warn=False,  # that chains disagree is what is shown
-        )
+        # The starts are draws from the prior; that chains disagree is what is shown.
+        sampler = NUTS(warmup=warmup, chains=chains, doublings=doublings, jitter=1.0)
+        posterior = sample(sampler, model, data, draws=draws, roles=("latent",), key=seed, warn=False)
         inner = posterior.map(_Inner(x[:, None]))
-        mean = np.mean(posterior.map(_Mean(data, x[:, None])), axis=(0, 1))
+        mean = np.mean(posterior.map(Outputs(data, x[:, None], 0.0)).function.mean, axis=(0, 1))
         panels[0].plot(x, mean, color=colour, linewidth=1.0, label=_TITLES[name].split(":")[0])
         for chain, chain_colour in zip(inner, COLOURS, strict=False):
             axes.plot(x, chain[:: max(1, draws // 12)].T, color=chain_colour, linewidth=0.5, alpha=0.6)
@@ -111,14 +98,6 @@ class _Inner(eqx.Module):
     X: Any
 
     def __call__(self, model: ExactGP) -> Any:
-        kernel: Any = model.enter().kernel
+        kernel: Any = model.realise().kernel
         function: Any = kernel.lengthscale if isinstance(kernel, NonstationaryQuadratic) else kernel.warp
         return function(jnp.asarray(self.X))[:, 0]
-
-
-class _Mean(eqx.Module):
-    data: Data
-    X: Any
-
-    def __call__(self, model: ExactGP) -> Any:
-        return model.predict(self.data, self.X).mean

@@ -9,9 +9,8 @@ import jax
 import numpy as np
 from matplotlib.figure import Figure
 
-from ..layers import Layered, covariance_layers
+from ..kernels import Layered, covariance_layers, sample_prior
 from ..parameters import partition
-from ..sampling import sample_prior
 
 _DEPTH = 4
 _ROWS = {"nsq": "NSQ", "convolutional": "CSK"}

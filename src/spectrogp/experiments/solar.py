@@ -14,18 +14,15 @@ from typing import Any, Literal, TypeAlias
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 from scipy.signal import find_peaks, lombscargle
 from scipy.stats import norm
 
 from .. import datasets
-from ..data import Data
-from ..datasets import Split
-from ..inference import Posterior, diagnostics, sample_nuts
+from ..datasets import SOLAR_GAPS, Split
+from ..inference import NUTS, SGHMC, rhat, sample_variational
 from ..kernels import (
     AbstractKernel,
     Chirplet,
@@ -37,17 +34,15 @@ from ..kernels import (
     SpectralMixture,
     SquaredExponential,
 )
-from ..likelihoods import Gaussian, Moments
-from ..models import AbstractModel, CollapsedGP, DoublyStochasticGP, ExactGP
-from ..parameters import LogNormal, Normal, Positive, Real, partition
-from ..plots import COLOURS, plot_spectrogram
-from ..processes import FunctionGroup
-from ..spectra import local_spectrum, spectrogram
-from . import rows as table
+from ..models import AbstractModel, CollapsedGP, Data, DoublyStochasticGP, ExactGP, Gaussian
+from ..parameters import FunctionGroup, Normal, Positive, Real
+from ..plots import COLOURS, decibels, plain_log_axis, plot_spectrogram
+from ..posterior import LatentFunctions, LocalFrequency, Outputs, Posterior, Spectrogram
+from . import jobs
 from .gallery import TWO_PI
-from .rows import Job, Outcome, Row
+from .jobs import Job, Outcome, Row
 
-Kind: TypeAlias = Literal["SE", "SM", "HMK", "NSQ", "CSK", "chirplet", "phase"]
+KernelName: TypeAlias = Literal["SE", "SM", "HMK", "NSQ", "CSK", "chirplet", "phase"]
 Inference: TypeAlias = Literal["MAP", "SGPR", "DS-VI", "SG-HMC", "NUTS"]
 
 # A trend, the cycle, and what is irregular in it, in standardised time (of about 110 years). Priors that tell these
@@ -55,7 +50,6 @@ Inference: TypeAlias = Literal["MAP", "SGPR", "DS-VI", "SG-HMC", "NUTS"]
 LENGTHSCALES = np.array([0.3, 0.8, 0.03])
 AMPLITUDES = np.array([1.0, 0.25, 0.1])
 YEARS = np.linspace(1610.5, 2000.5, 391)
-GAPS = ((1620, 1650), (1700, 1720), (1780, 1800), (1850, 1870), (1930, 1950))
 CYCLES = np.linspace(0.0, 0.16, 161)  # per year
 
 
@@ -65,18 +59,18 @@ FULL: dict[str, Any] = {"steps": 600, "every": 1}
 FULL_EFFORT: dict[Inference, dict[str, int | float]] = {
     "NUTS": {"chains": 4, "warmup": 100, "draws": 100, "doublings": 5},
     # Half the default step: with close inducing inputs the default ran off during the burn-in.
-    "SG-HMC": {"chains": 4, "burn_in": 1000, "steps": 4000, "step_size": 0.05},
+    "SG-HMC": {"chains": 4, "warmup": 100, "draws": 400, "step_size": 0.05},
     "DS-VI": {"draws": 200},
 }
 QUICK: dict[str, Any] = {"steps": 10, "every": 6}
 QUICK_EFFORT: dict[Inference, dict[str, int | float]] = {
     "NUTS": {"chains": 2, "warmup": 3, "draws": 4, "doublings": 1},
-    "SG-HMC": {"chains": 2, "burn_in": 10, "steps": 40, "step_size": 0.05},
+    "SG-HMC": {"chains": 2, "warmup": 1, "draws": 4, "step_size": 0.05},
     "DS-VI": {"draws": 4},
 }
 MIXED = 200  # draws that predictions mix over
 
-ROWS: dict[str, tuple[Kind, Inference]] = {
+ROWS: dict[str, tuple[KernelName, Inference]] = {
     "SE, MAP": ("SE", "MAP"),
     "SM (3), MAP": ("SM", "MAP"),
     "SM (3), SGPR": ("SM", "SGPR"),
@@ -103,57 +97,54 @@ def make(*, quick: bool, seed: int, out: Path, rows: Sequence[str] | None = None
         for name, (kind, by) in ROWS.items()
     }
     wanted = QUICK_ROWS if quick and rows is None else rows
-    done = table.run("solar", found, out, quick=quick, seed=seed, only=wanted)
-    return _figure(split, done), table.summary(done)
+    done = jobs.run("solar", found, out, quick=quick, seed=seed, only=wanted)
+    return _figure(split, done), jobs.summary(done)
 
 
 def fitted(
-    job: Job, *, split: Split, kind: Kind, by: Inference, steps: int, every: int, effort: dict[str, Any]
+    job: Job, *, split: Split, kind: KernelName, by: Inference, steps: int, every: int, effort: dict[str, Any]
 ) -> Outcome:
     """One row: a kernel and a way of inference, started at an optimum; scores and curves."""
-    data = Data.checked(split.X[::every], split.y[::every])
+    data = Data(split.X[::every], split.y[::every])
     of_optimum, of_draws = jax.random.split(job.key)
     best = partial(job.maximise, data=data, key=of_optimum, learning_rate=0.03)
     start = _model(kind, data, sparse=by == "SGPR")
     if by == "DS-VI":
         bound = best(DoublyStochasticGP(start), steps=3 * steps)
-        result = Posterior.of_variational(bound, data, key=of_draws, **effort)
+        result = sample_variational(bound, data, key=of_draws, **effort)
     else:
         optimum = best(start, steps=steps)
+        settings = dict(effort)
+        draws = settings.pop("draws", 0)
         if by == "NUTS":
-            result = job.sample(optimum, data, by=sample_nuts, key=of_draws, **effort)
+            result = job.sample(NUTS(**settings), optimum, data, draws=draws, key=of_draws)
         elif by == "SG-HMC":  # gradients of all data; hyperparameters by moving-window EM
-            result = job.sample(optimum, data, optimise=("hyperparameter",), key=of_draws, **effort)
+            sampler = SGHMC(optimise=("hyperparameter",), **settings)
+            result = job.sample(sampler, optimum, data, draws=draws, key=of_draws)
         else:
-            result = _only_draw(optimum)
+            result = Posterior.at_point(optimum)
     return _outcome(result, data, split, kind)
-
-
-def _only_draw(model: AbstractModel) -> Posterior:
-    free, rest = partition(model, "latent", "hyperparameter")
-    one = jax.tree.map(lambda leaf: np.asarray(leaf)[None, None], free)
-    return Posterior(one, rest, np.zeros((1, 1)), {}, False)
 
 
 # Models and inference
 
 
-def kernel(kind: Kind, data: Data) -> AbstractKernel:
+def kernel(kind: KernelName, data: Data) -> AbstractKernel:
     """A kernel started at a trend and at the peaks of the spectrum of what it leaves."""
     omega = TWO_PI * frequencies(data)[:, None]
     low, high = float(np.min(data.X)), float(np.max(data.X))
     Z = np.linspace(low, high, 10)[:, None]
-    amplitude = FunctionGroup(Z, AMPLITUDES, shape=(3,), mean_deviation=0.5)
-    lengthscale = FunctionGroup(Z, LENGTHSCALES[:, None], shape=(3, 1), mean_deviation=0.5)
+    amplitude = FunctionGroup(Z, AMPLITUDES, shape=(3,), mean_std=0.5)
+    lengthscale = FunctionGroup(Z, LENGTHSCALES[:, None], shape=(3, 1), mean_std=0.5)
     # A tenth of a frequency: the cycle's length stays between nine and thirteen years.
-    frequency = FunctionGroup(Z, omega, shape=(3, 1), amplitude=0.1, mean_deviation=0.2)
+    frequency = FunctionGroup(Z, omega, shape=(3, 1), amplitude=0.1, mean_std=0.2)
     match kind:
         case "SE":
-            return SquaredExponential(_positive(0.25), _positive(1.0))
+            return SquaredExponential(Positive.around(0.25), Positive.around(1.0))
         case "SM":
             # Without functions to vary, two components of the cycle do better.
             parts = (np.array([[0.7], [0.7], [0.3]]), omega, np.array([1.0, 0.3, 0.3]))
-            return SpectralMixture(*(_positive(part) for part in parts))
+            return SpectralMixture(*(Positive.around(part) for part in parts))
         case "HMK":
             return _harmonizable(omega, np.linspace(low, high, 6)[:, None])
         case "NSQ":
@@ -174,22 +165,18 @@ def _harmonizable(omega: np.ndarray, centre: np.ndarray) -> AbstractKernel:
     return HarmonizableMixture(
         Real(centre, Normal(centre, 0.1)),
         Real(every, Normal(every, 0.1 * every)),
-        _positive(0.5),
-        _positive(gap),
+        Positive.around(0.5),
+        Positive.around(gap),
         Real(weight, Normal(0.0, 1.0)),
     )
 
 
-def _model(kind: Kind, data: Data, *, sparse: bool) -> AbstractModel:
-    noise = Gaussian(_positive(0.1))
+def _model(kind: KernelName, data: Data, *, sparse: bool) -> AbstractModel:
+    noise = Gaussian(Positive.around(0.1))
     if not sparse:
         return ExactGP(kernel(kind, data), noise)
     inducing: Any = Real(np.linspace(np.min(data.X), np.max(data.X), 100)[:, None])
     return CollapsedGP(kernel(kind, data), noise, inducing)
-
-
-def _positive(start: Any) -> Any:
-    return Positive(start, LogNormal(start, 1.0))
 
 
 def frequencies(data: Data) -> np.ndarray:
@@ -207,18 +194,18 @@ def frequencies(data: Data) -> np.ndarray:
 # Scores, curves and the figure
 
 
-def _outcome(result: Posterior, data: Data, split: Split, kind: Kind) -> Outcome:
+def _outcome(result: Posterior, data: Data, split: Split, kind: KernelName) -> Outcome:
     """Scores in standardised units, R-hat of chains, and curves in years and W/m²: quantiles are of 5, 50 and 95 %."""
     X = (YEARS[:, None] - split.input_mean) / split.input_scale
     unit = float(split.input_scale[0])
     drawn = result.thinned(MIXED)
     seen = drawn.map(_Views(data, split.X_test, X, CYCLES * unit, kind))
     flat: dict[str, Any] = {name: np.asarray(values).reshape(-1, *values.shape[2:]) for name, values in seen.items()}
-    scores = table.scores(Moments(flat["test_mean"], flat["test_variance"]), split.y_test)
+    scores = jobs.scores(Moments(flat["test_mean"], flat["test_variance"]), split.y_test)
     if result.log_joint.shape[0] > 1:
         functions = [np.log(seen[name]) for name in ("lengthscale", "frequency", "amplitude") if name in seen]
-        scores["rhat_functions"] = max(float(np.max(diagnostics.rhat(values[:, :, ::80]))) for values in functions)
-        scores["rhat_predictions"] = float(np.max(diagnostics.rhat(seen["test_mean"])))
+        scores["rhat_functions"] = max(float(np.max(rhat(values[:, :, ::80]))) for values in functions)
+        scores["rhat_predictions"] = float(np.max(rhat(seen["test_mean"])))
 
     def quantiles(values: np.ndarray) -> np.ndarray:
         return np.quantile(values, (0.05, 0.5, 0.95), axis=0)
@@ -233,7 +220,7 @@ def _outcome(result: Posterior, data: Data, split: Split, kind: Kind) -> Outcome
     scales = {"frequency": 1.0 / unit, "lengthscale": unit, "amplitude": split.output_scale}
     curves |= {name: scale * quantiles(flat[name]) for name, scale in scales.items() if name in flat}
     if kind == "HMK":
-        found = result.at(0, 0).enter().kernel
+        found = result.at(0, 0).realise().kernel
         curves["centre"] = split.input_mean + unit * np.asarray(found.centre[:, 0])
         curves["frequency"] = np.abs(np.asarray(found.frequency[..., 0])) / (TWO_PI * unit)
     return Outcome(scores, curves)
@@ -246,23 +233,23 @@ class _Views(eqx.Module):
     X_test: Any
     X: Any
     frequency: Any
-    kind: Kind = eqx.field(static=True)
+    kind: KernelName = eqx.field(static=True)
 
     def __call__(self, model: Any) -> dict[str, Array]:
-        kernel, X = model.enter().kernel, jnp.asarray(self.X)
-        test, every = (model.predict_output(self.data, at) for at in (self.X_test, self.X))
+        model = model.realise()
+        test, every = (Outputs(self.data, at, 0.0)(model).output for at in (self.X_test, self.X))
         views = {"test_mean": test.mean, "test_variance": test.variance}
         views |= {"mean": every.mean, "variance": every.variance}
-        views["density"] = spectrogram(kernel, self.X[::2], self.frequency)
+        views["density"] = Spectrogram(self.X[::2], self.frequency)(model)
         if self.kind in ("SM", "CSK", "chirplet", "phase"):
-            views["frequency"] = jnp.abs(local_spectrum(kernel, self.X).frequency[..., 0])
+            views["frequency"] = LocalFrequency(self.X)(model)
         if self.kind in ("NSQ", "CSK", "chirplet", "phase"):
-            views["lengthscale"] = kernel.lengthscale(X).reshape(len(self.X), -1)
-            views["amplitude"] = kernel.amplitude(X).reshape(len(self.X), -1)
+            functions = LatentFunctions(self.X)(model)
+            views |= {name: functions[name].reshape(len(self.X), -1) for name in ("lengthscale", "amplitude")}
         return views
 
 
-def _figure(split: Split, done: dict[str, table.Done]) -> Figure:
+def _figure(split: Split, done: dict[str, jobs.Done]) -> Figure:
     """Predictions through the gaps and spectrograms of the models; lengthscales and amplitudes of CSK."""
     shown = [name for name in SHOWN if name in done]
     figure = Figure(figsize=(9.0, 1.15 * len(shown) + 2.4), layout="constrained")
@@ -295,7 +282,7 @@ def _figure(split: Split, done: dict[str, table.Done]) -> Figure:
 
 def _prediction(axes: Any, split: Split, quantiles: np.ndarray) -> None:
     low, middle, high = quantiles
-    for start, end in GAPS:
+    for start, end in SOLAR_GAPS:
         axes.axvspan(start, end, color="0.93", linewidth=0)
     axes.fill_between(YEARS, low, high, color=COLOURS[0], alpha=0.25, linewidth=0, label="90 % of outputs")
     axes.plot(YEARS, middle, color=COLOURS[0], linewidth=0.8, label="median")
@@ -310,8 +297,7 @@ def _prediction(axes: Any, split: Split, quantiles: np.ndarray) -> None:
 
 def _spectrogram(axes: Any, curves: Mapping[str, np.ndarray]) -> Any:
     # The trend's peak is orders of magnitude above the cycle's: decibels show both.
-    decibels = 10.0 * np.log10(np.maximum(curves["density"], 1e-12))
-    image = plot_spectrogram(axes, YEARS, CYCLES, decibels - np.max(decibels) + 40.0, vmax=40.0)
+    image = plot_spectrogram(axes, YEARS, CYCLES, decibels(curves["density"]) + 40.0, vmax=40.0)
     if "centre" in curves:
         for centre, found in zip(curves["centre"], curves["frequency"], strict=True):
             axes.plot(np.full(len(found), centre), found, ".", color="white", markersize=3)
@@ -338,8 +324,6 @@ def _function(axes: Any, curves: Mapping[str, np.ndarray], name: str) -> None:
         period = 1.0 / np.median(curves["frequency"][1, :, component])
         axes.fill_between(YEARS, low, high, color=colour, alpha=0.2, linewidth=0)
         axes.plot(YEARS, middle, color=colour, label=f"period {period:.3g} years")
-    axes.set(yscale="log", xlim=(YEARS[0], YEARS[-1]))
-    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.yaxis.set_minor_locator(NullLocator())
+    axes.set_xlim(YEARS[0], YEARS[-1])
+    plain_log_axis(axes)
     axes.legend(fontsize=6)

@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
 from .. import kernels
+from ..core import entry_point
 from ..kernels import AbstractKernel
-from ..numerics import entry_point
 from ..spectra import LocalSpectrum, local_spectrum, spectrogram, wigner
 from .gallery import TWO_PI, frequency, lengthscale, phase, warp
 

@@ -15,12 +15,11 @@ import equinox as eqx
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
-from scipy.cluster.vq import kmeans2
 
 from .. import datasets
-from ..data import Data
 from ..datasets import Split
-from ..inference import Posterior
+from ..inference import SGHMC, sample_variational
+from ..initialise import cluster_centres
 from ..kernels import (
     AbstractKernel,
     Chirplet,
@@ -28,25 +27,24 @@ from ..kernels import (
     NonstationaryQuadratic,
     SpectralMixture,
     SquaredExponential,
+    compositional_layers,
 )
-from ..layers import compositional_layers
-from ..likelihoods import Gaussian
 from ..models import (
+    Data,
     DoublyStochasticGP,
     FullScaleGP,
+    Gaussian,
     LinearRegression,
     NeighbourGP,
     Refresh,
     SparseGP,
     VariationalGP,
+    random_order,
 )
-from ..neighbours import random_order
-from ..numerics import entry_point
-from ..parameters import LogNormal, Normal, Positive, Real
-from ..plots import COLOURS, plot_spectrogram
-from ..processes import FunctionGroup
+from ..parameters import FunctionGroup, Normal, Positive, Real
+from ..plots import COLOURS, decibels, plot_spectrogram
 from ..spectra import spectrogram
-from .rows import Done, Job, Outcome, Row, outputs, run, scores, summary
+from .jobs import Done, Job, Outcome, Row, outputs, run, scores, summary
 
 # Test log-likelihood and MSE in the paper's Table 2, on its own, larger sample of the same population.
 PAPER = {
@@ -101,7 +99,7 @@ def table(split: Split, *, quick: bool = False) -> dict[str, Row]:
 
     svi = {"inducing": 100, "batch": 1024, "steps": 1500, "learning_rate": 0.03}
     flexible = {"components": 4, "centres": 60, "noise": 60, **svi}
-    chain = {"chains": 1, "burn_in": 600, "draw_steps": 1000, "mixed": 50}
+    chain = {"chains": 1, "warmup": 60, "draws": 100, "mixed": 50}
     vanilla = {"kind": "SE", **svi, "learning_rate": 0.1}
     near = {"components": 8, "centres": 60, "noise": 60, "train": 20, "batch": 512, "steps": 500, "learning_rate": 0.05}
     return {
@@ -129,8 +127,7 @@ _QUICK = {
     "noise": 8,
     "batch": 64,
     "steps": 10,
-    "burn_in": 10,
-    "draw_steps": 20,
+    "warmup": 1,
     "chains": 1,
     "mixed": 2,
     "draws": 2,
@@ -144,7 +141,7 @@ _QUICK = {
 
 def linear(split: Split, job: Job, *, steps: int) -> Outcome:
     """Bayesian linear regression."""
-    data = Data.checked(split.X, split.y)
+    data = Data(split.X, split.y)
     model = job.maximise(
         LinearRegression(Positive(1.0), Gaussian(Positive(1.0))), data, steps=steps, learning_rate=0.05
     )
@@ -153,17 +150,17 @@ def linear(split: Split, job: Job, *, steps: int) -> Outcome:
 
 def variational(split: Split, job: Job, **settings: Any) -> Outcome:
     """A sparse variational model (SVGP)."""
-    data = Data.checked(split.X, split.y)
+    data = Data(split.X, split.y)
     return _scored(_variational(split, data, job, **settings), data, split)
 
 
 def sampled(
-    split: Split, job: Job, *, chains: int, burn_in: int, draw_steps: int, mixed: int, batch: int, **settings: Any
+    split: Split, job: Job, *, chains: int, warmup: int, draws: int, mixed: int, batch: int, **settings: Any
 ) -> Outcome:
     """Inducing values and functions by SG-HMC from the variational optimum, hyperparameters by moving-window EM."""
-    data = Data.checked(split.X, split.y)
+    data = Data(split.X, split.y)
     start = _variational(split, data, job, batch=batch, **settings)
-    return _drawn(start, data, split, job, chains, burn_in, draw_steps, mixed, batch, settings["kind"] == "CSK")
+    return _drawn(start, data, split, job, _sampler(chains, warmup, batch), draws, mixed, settings["kind"] == "CSK")
 
 
 def deep(
@@ -176,42 +173,42 @@ def deep(
     steps: int,
     learning_rate: float,
     chains: int,
-    burn_in: int,
-    draw_steps: int,
+    warmup: int,
+    draws: int,
     mixed: int,
 ) -> Outcome:
     """A composition of layers with linear means, sampled in the same way."""
-    data = Data.checked(split.X, split.y)
-    Z = centres_of(split.X, inducing, job.seed)
+    data = Data(split.X, split.y)
+    Z = cluster_centres(split.X, inducing, job.seed)
     kernel = compositional_layers(Z, depth=depth, lengthscale=1.5, amplitude=0.8, spread=0.3)
     start = VariationalGP(kernel, Positive(noise_start(split)), Real(Z))
-    start = _with_best_posterior(start, data)
+    start = start.with_optimal_posterior(data)
     start = job.maximise(start, data, steps=steps, batch=batch, learning_rate=learning_rate)
-    return _drawn(start, data, split, job, chains, burn_in, draw_steps, mixed, batch)
+    return _drawn(start, data, split, job, _sampler(chains, warmup, batch), draws, mixed)
 
 
 def stochastic(split: Split, job: Job, *, draws: int, steps: int, batch: int, **settings: Any) -> Outcome:
     """A Gaussian q over all functions as well (doubly stochastic variational inference), from the same optimum."""
-    data = Data.checked(split.X, split.y)
+    data = Data(split.X, split.y)
     start = _variational(split, data, job, steps=steps, batch=batch, **settings)
-    bound = DoublyStochasticGP(start, deviation=0.05)
+    bound = DoublyStochasticGP(start, std=0.05)
     bound = job.maximise(bound, data, steps=steps, batch=batch, learning_rate=0.01)
-    posterior = Posterior.of_variational(bound, data, draws=draws, key=job.key)
-    return Outcome(scores(outputs(posterior, data, split.X_test, most=draws), split.y_test))
+    posterior = sample_variational(bound, data, draws=draws, key=job.key)
+    return Outcome(scores(outputs(posterior, data, split.X_test, max_draws=draws), split.y_test))
 
 
 def neighbours(split: Split, job: Job, *, test: int, **settings: Any) -> Outcome:
     """f integrated out, every trip given those most correlated with it; more of them for predictions."""
     model, near = _with_neighbours(split, job, **settings)
-    scored = scores(outputs(model, model.ready(near, split.X_test, test), split.X_test), split.y_test)
-    return Outcome(scored, _pictures(model.enter().kernel, split))
+    scored = scores(outputs(model, model.prepare(near, split.X_test, test), split.X_test), split.y_test)
+    return Outcome(scored, _pictures(model.realise().kernel, split))
 
 
 def full_scale(split: Split, job: Job, *, test: int, inducing: int, **settings: Any) -> Outcome:
     """The same kernel, predicting with inducing points for what is global and neighbours for the rest."""
     model, near = _with_neighbours(split, job, **settings)
-    whole = FullScaleGP(model.kernel, model.likelihood, centres_of(split.X, inducing, job.seed))
-    return Outcome(scores(outputs(whole, whole.ready(near, split.X_test, test), split.X_test), split.y_test))
+    whole = FullScaleGP(model.kernel, model.likelihood, cluster_centres(split.X, inducing, job.seed))
+    return Outcome(scores(outputs(whole, whole.prepare(near, split.X_test, test), split.X_test), split.y_test))
 
 
 def _variational(
@@ -229,16 +226,17 @@ def _variational(
     noise: int = 0,
 ) -> VariationalGP:
     kernel = kernel_of(kind, split, components=components, centres=centres, seed=job.seed)
-    model = VariationalGP(kernel, noise_of(split, noise, job.seed), Real(centres_of(split.X, inducing, job.seed)))
-    model = job.maximise(_with_best_posterior(model, data), data, steps=steps, batch=batch, learning_rate=learning_rate)
+    model = VariationalGP(kernel, noise_of(split, noise, job.seed), Real(cluster_centres(split.X, inducing, job.seed)))
+    model = job.maximise(
+        model.with_optimal_posterior(data), data, steps=steps, batch=batch, learning_rate=learning_rate
+    )
     # Adam leaves q a little off its best, which is known in closed form.
-    return _with_best_posterior(model, data)
+    return model.with_optimal_posterior(data)
 
 
-@entry_point
-def _with_best_posterior(model: VariationalGP, data: Data) -> VariationalGP:
-    best: VariationalGP = eqx.filter_jit(VariationalGP.with_optimal_posterior)(model, data)
-    return best
+def _sampler(chains: int, warmup: int, batch: int) -> SGHMC:
+    optimise: Any = ("hyperparameter",)
+    return SGHMC(warmup=warmup, chains=chains, batch=batch, optimise=optimise, learning_rate=0.01, jitter=0.02)
 
 
 def _drawn(
@@ -246,33 +244,21 @@ def _drawn(
     data: Data,
     split: Split,
     job: Job,
-    chains: int,
-    burn_in: int,
-    steps: int,
+    sampler: SGHMC,
+    draws: int,
     mixed: int,
-    batch: int,
     pictured: bool = False,
 ) -> Outcome:
     model = SparseGP(start.kernel, start.likelihood, start.inducing)
     model = eqx.tree_at(lambda m: m.whitened.raw, model, start.mean.raw)
-    posterior = job.sample(
-        model,
-        data,
-        steps=steps,
-        burn_in=burn_in,
-        chains=chains,
-        batch=batch,
-        optimise=("hyperparameter",),
-        learning_rate=0.01,
-        jitter=0.02,
-    )
-    parts = outputs(posterior, data, split.X_test, most=mixed)
+    posterior = job.sample(sampler, model, data, draws=draws)
+    parts = outputs(posterior, data, split.X_test, max_draws=mixed)
     temperature = 2.0 * float(np.mean(posterior.statistics["kinetic"]))
     at_start = scores(outputs(start, data, split.X_test), split.y_test)
     optimum = {f"optimum_{key}": value for key, value in at_start.items()}
     return Outcome(
         {**scores(parts, split.y_test), **optimum, "temperature": temperature},
-        _pictures(posterior.at(0, -1).enter().kernel, split) if pictured else {},
+        _pictures(posterior.at(0, -1).realise().kernel, split) if pictured else {},
     )
 
 
@@ -291,7 +277,7 @@ def _with_neighbours(
     kernel = kernel_of("SM", split, components=components, centres=centres, seed=job.seed)
     model = NeighbourGP(kernel, noise_of(split, noise, job.seed))
     order = random_order(len(split.y), job.seed)
-    refresh = Refresh(Data.checked(split.X, split.y), train, order=order)
+    refresh = Refresh(Data(split.X, split.y), train, order=order)
     model = job.maximise(model, refresh(model), steps=steps, batch=batch, learning_rate=learning_rate, refresh=refresh)
     return model, refresh(model)
 
@@ -315,10 +301,10 @@ def kernel_of(kind: str, split: Split, *, components: int, centres: int, seed: i
     frequency = np.random.default_rng(seed).choice([-0.2, 0.2], (components, 5))
     frequency[:, TIME] = 2.0 * np.pi * cycles * split.input_scale[TIME]
     function = functions(split, centres, seed) if centres else None
-    strength = function(amplitude, shape=amplitude.shape) if function else _positive(amplitude)
+    strength = function(amplitude, shape=amplitude.shape) if function else Positive.around(amplitude)
     if kind == "SM":
         constant: Any = Real(frequency, Normal(frequency, 0.3))
-        return SpectralMixture(_positive(lengthscale), constant, strength)
+        return SpectralMixture(Positive.around(lengthscale), constant, strength)
     if function is None:
         raise ValueError(f"{kind} has functions, which need centres")
     # Two equal windows of width ℓ/√2 overlap as a squared exponential of lengthscale ℓ does.
@@ -326,20 +312,16 @@ def kernel_of(kind: str, split: Split, *, components: int, centres: int, seed: i
     if kind == "NSQ":
         return NonstationaryQuadratic(spread, strength)
     # Long lengthscales in time make small differences of frequency matter.
-    turning = function(frequency, shape=frequency.shape, warp="identity", amplitude=0.1, mean_deviation=0.3)
+    turning = function(frequency, shape=frequency.shape, warp="identity", amplitude=0.1, mean_std=0.3)
     return _WITH_FREQUENCIES[kind](spread, turning, strength)
 
 
 _WITH_FREQUENCIES: dict[str, Any] = {"CSK": ConvolutionalSpectral, "chirplet": Chirplet}
 
 
-def _positive(start: np.ndarray) -> Any:
-    return Positive(start, LogNormal(start, 1.0))
-
-
 def functions(split: Split, count: int, seed: int) -> Any:
     """A maker of functions of the input, with values at the centres of clusters."""
-    Z = centres_of(split.X * _SLOW, count, seed) / _SLOW
+    Z = cluster_centres(split.X * _SLOW, count, seed) / _SLOW
     return partial(FunctionGroup, Z, lengthscale=1.0 / _SLOW)
 
 
@@ -354,12 +336,6 @@ def noise_start(split: Split) -> float:
     features = np.column_stack([split.X, np.ones(len(split.y))])
     weights = np.linalg.lstsq(features, split.y)[0]
     return float(np.std(split.y - features @ weights)) * 2.0 / 3.0
-
-
-def centres_of(X: np.ndarray, count: int, seed: int) -> np.ndarray:
-    """Centres of clusters of inputs."""
-    centres: np.ndarray = kmeans2(X, count, minit="++", seed=seed)[0]
-    return centres
 
 
 # The figure
@@ -391,9 +367,8 @@ def _figure(done: Mapping[str, Done]) -> Figure:
     image = None
     for place, shown in zip("CD", pictures, strict=False):
         # The peak at zero is orders of magnitude above the others: decibels show both.
-        decibels = 10.0 * np.log10(np.maximum(shown.arrays["density"], 1e-12))
-        decibels = np.maximum(decibels - np.max(decibels) + 50.0, 0.0)
-        image = plot_spectrogram(parts[place], shown.arrays["days"], shown.arrays["cycles"], decibels, vmax=50.0)
+        depth = decibels(shown.arrays["density"], 50.0) + 50.0
+        image = plot_spectrogram(parts[place], shown.arrays["days"], shown.arrays["cycles"], depth, vmax=50.0)
         parts[place].set(title=f"{shown.record['row']}: spectrogram in time", xlabel="day of January 2016")
         parts[place].set_ylabel("cycles a day")
     if image is not None:

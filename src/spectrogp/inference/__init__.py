@@ -1,23 +1,44 @@
-"""Inference: loops that know nothing of kernels."""
+"""Inference: optimisers, samplers and approximations of posteriors, for any model."""
 
-from .diagnostics import check, to_arviz
-from .laplace import laplace_evidence, sample_laplace
-from .loop import progress_bar
-from .nuts import sample_nuts
-from .optimise import Fit, maximise, maximise_lbfgs
-from .posterior import Posterior
-from .sghmc import sample_sghmc
+from .diagnostics import bulk_ess, check, mean_error, rhat, std_error, tail_ess, to_arviz
+from .laplace import laplace_marginal_likelihood, sample_laplace
+from .lbfgs import maximise_lbfgs
+from .loop import AbstractStep, Progress, Run, progress_bar, run_in_chunks, whole
+from .nuts import NUTS
+from .optimise import OPTIMISED, Adam, Fit, maximise
+from .sampler import AbstractSampler, Draw, Target, sample
+from .sghmc import SGHMC
+from .variational import sample_variational
+
+SAMPLERS: tuple[type[AbstractSampler], ...] = (NUTS, SGHMC)
 
 __all__ = [
+    "NUTS",
+    "OPTIMISED",
+    "SAMPLERS",
+    "SGHMC",
+    "AbstractSampler",
+    "AbstractStep",
+    "Adam",
+    "Draw",
     "Fit",
-    "Posterior",
+    "Progress",
+    "Run",
+    "Target",
+    "bulk_ess",
     "check",
-    "laplace_evidence",
+    "laplace_marginal_likelihood",
     "maximise",
     "maximise_lbfgs",
+    "mean_error",
     "progress_bar",
+    "rhat",
+    "run_in_chunks",
+    "sample",
     "sample_laplace",
-    "sample_nuts",
-    "sample_sghmc",
+    "sample_variational",
+    "std_error",
+    "tail_ess",
     "to_arviz",
+    "whole",
 ]

@@ -15,8 +15,8 @@ import numpy as np
 from scipy.fft import next_fast_len
 from scipy.stats import norm, rankdata
 
-from ..processes import FunctionGroup
-from .posterior import Posterior
+from ..parameters import AbstractRandom, random_functions
+from ..posterior import Posterior
 
 _INPUTS = 5  # at which functions are looked at
 _NUMBERS = 30  # of one quantity that are looked at
@@ -46,7 +46,7 @@ def mean_error(draws: Any) -> np.ndarray:
     return _each(lambda x: np.std(x, ddof=1) / np.sqrt(_ess(_split(x))), draws)
 
 
-def deviation_error(draws: Any) -> np.ndarray:
+def std_error(draws: Any) -> np.ndarray:
     """Monte-Carlo standard error of the standard deviation of all draws."""
 
     def error(x: np.ndarray) -> float:
@@ -63,6 +63,11 @@ def check(posterior: Posterior, function: Callable[[Any], Any] | None = None, *,
     Looked at are the log joint density and ``function(model)``, any arrays; when left out, the values of the model's
     functions at some of their inducing inputs, and the parameters that belong to no function. (Whitened values may be
     unsettled where the functions that they make are not.)
+
+    Args:
+        posterior: Draws, as a sampler returns them.
+        function: What to look at, or None.
+        stacklevel: Which caller the warning is about.
     """
     chains, draws = posterior.log_joint.shape
     if draws < 4:
@@ -78,14 +83,14 @@ def check(posterior: Posterior, function: Callable[[Any], Any] | None = None, *,
 def _parameters(posterior: Posterior) -> list[Any]:
     """Draws ``[chains, draws, ...]`` of functions at some inducing inputs, and of all parameters outside functions."""
 
-    def is_group(node: Any) -> bool:
-        return isinstance(node, FunctionGroup)
+    def is_random(node: Any) -> bool:
+        return isinstance(node, AbstractRandom)
 
     def values(model: Any) -> list[Any]:
-        groups = [node for node in jax.tree.leaves(model, is_leaf=is_group) if is_group(node)]
-        return [group(jnp.asarray(group.inducing)[_spread(len(group.inducing), _INPUTS)]) for group in groups]
+        functions = random_functions(model)
+        return [f(jnp.asarray(f.inducing)[_spread(len(f.inducing), _INPUTS)]) for f in functions]
 
-    others = [node for node in jax.tree.leaves(posterior.draws, is_leaf=is_group) if not is_group(node)]
+    others = [node for node in jax.tree.leaves(posterior.draws, is_leaf=is_random) if not is_random(node)]
     functions = posterior.map(values)
     # A function that was not sampled is the same in all draws, and says nothing of them.
     return others + [value for value in functions if np.any(np.ptp(value, axis=(0, 1)) > 0)]
@@ -97,9 +102,9 @@ def _some(values: Any) -> np.ndarray:
     return columns[:, :, _spread(columns.shape[2], _NUMBERS)]
 
 
-def _spread(size: int, most: int) -> np.ndarray:
-    """At most ``most`` of 0 … size − 1, evenly spaced, the ends among them."""
-    return np.unique(np.linspace(0, size - 1, min(size, most)).round().astype(int))
+def _spread(size: int, count: int) -> np.ndarray:
+    """At most ``count`` of 0 … size − 1, evenly spaced, the ends among them."""
+    return np.unique(np.linspace(0, size - 1, min(size, count)).round().astype(int))
 
 
 def _complaints(values: list[np.ndarray], chains: int, statistics: dict[str, np.ndarray]) -> Iterator[str]:
@@ -141,7 +146,11 @@ def _complaints(values: list[np.ndarray], chains: int, statistics: dict[str, np.
 
 
 def to_arviz(posterior: Posterior) -> Any:
-    """The draws as what arviz reads: ``InferenceData`` before its version 1, ``DataTree`` from then on."""
+    """The draws as what arviz reads: ``InferenceData`` before its version 1, ``DataTree`` from then on.
+
+    Args:
+        posterior: Draws, as a sampler returns them.
+    """
     try:
         import arviz
     except ImportError as error:

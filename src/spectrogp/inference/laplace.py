@@ -12,11 +12,11 @@ from jax import Array
 from jax.flatten_util import ravel_pytree
 from scipy.linalg import eigh_tridiagonal
 
+from ..core import Key, as_key, at_least, entry_point
 from ..models import AbstractObjective
-from ..numerics import entry_point
 from ..parameters import Role, log_prior, partition
+from ..posterior import Posterior
 from .loop import Progress
-from .posterior import Posterior
 
 _STEP = 1e-4  # of central differences, in prior standard deviations: errors of their square, and of rounding, ~1e-8
 _WIDEST = 3.0  # prior standard deviation, in raw numbers, where there is no prior or a wider one
@@ -40,25 +40,30 @@ def sample_laplace(
     data: Any,
     *,
     draws: int,
-    key: Array,
+    key: Key,
     batch: int | None = None,
-    most: int = 150,
+    max_products: int = 150,
     roles: tuple[Role, ...] = ("latent",),
     progress: Progress | None = None,
 ) -> Posterior:
     """Independent draws from the normal approximation of the posterior around a model at its optimum, as one chain.
 
-    The precision is that of the prior plus the curvature of the likelihood, found by Lanczos iteration: at most
-    ``most`` products with the Hessian, each the difference of two gradients, those directions first that the data
-    determine most. Directions that are left out keep the variance of the prior, as do those in which the density
-    curves upwards. With ``batch`` the curvature is estimated from that many rows.
+    The precision is that of the prior plus the curvature of the likelihood, found by Lanczos iteration: those
+    directions first that the data determine most. Directions that are left out keep the variance of the prior, as do
+    those in which the density curves upwards. The ``log_joint`` of the draws is that of the approximation.
 
-    The ``log_joint`` of the draws is that of the approximation.
+    Args:
+        model: A model at its optimum.
+        data: What it was fitted to.
+        draws: How many draws.
+        key: An integer seed or a JAX random key.
+        batch: Rows that the curvature is estimated from; None for all of them.
+        max_products: Products with the Hessian, at most; each is the difference of two gradients.
+        roles: Which parameters are drawn; the others stay.
+        progress: Called after every product as ``progress(done, max_products, log joint density per row)``.
     """
-    for name, value in (("draws", draws), ("most", most)):
-        if value < 1:
-            raise ValueError(f"{name} must be at least 1, got {value}")
-    free, rest, curvature, rng = _around(model, data, key, batch, most, roles, progress)
+    at_least(1, draws=draws, max_products=max_products)
+    free, rest, curvature, rng = _around(model, data, as_key(key), batch, max_products, roles, progress)
     z = rng.normal(size=(draws, len(curvature.s)))
     # (I + VλVᵀ)^(−½) = I − V (1 − (1 + λ)^(−½)) Vᵀ for orthonormal V.
     shrink = 1.0 - 1.0 / np.sqrt(1.0 + curvature.value)
@@ -66,19 +71,26 @@ def sample_laplace(
     mean, unravel = ravel_pytree(free)
     drawn = jax.vmap(unravel)(mean + jnp.asarray(moves, mean.dtype))
     log_joint = curvature.peak - 0.5 * np.sum(z**2, axis=1)
-    return Posterior(jax.tree.map(lambda leaf: np.asarray(leaf)[None], drawn), rest, log_joint[None], {}, False)
+    return Posterior(jax.tree.map(lambda leaf: np.asarray(leaf)[None], drawn), rest, log_joint[None], {})
 
 
 @entry_point
-def laplace_evidence(
-    model: AbstractObjective, data: Any, *, key: Array, most: int = 150, roles: tuple[Role, ...] = ("latent",)
+def laplace_marginal_likelihood(
+    model: AbstractObjective, data: Any, *, key: Key, max_products: int = 150, roles: tuple[Role, ...] = ("latent",)
 ) -> float:
     """log ∫ p(y, θ) dθ of the normal approximation around a model at its optimum; the other parameters stay.
 
     The log joint density of functions alone prefers rough ones, which follow the noise. This counts how well the data
-    determine them as well, so starts and priors can be compared by it.
+    determine them as well, so initial values and priors can be compared by it.
+
+    Args:
+        model: A model at its optimum.
+        data: What it was fitted to.
+        key: An integer seed or a JAX random key.
+        max_products: Products with the Hessian, at most.
+        roles: Which parameters θ are integrated out.
     """
-    _, _, curvature, _ = _around(model, data, key, None, most, roles, None)
+    _, _, curvature, _ = _around(model, data, as_key(key), None, max_products, roles, None)
     size = len(curvature.s)
     volume = 0.5 * size * np.log(2.0 * np.pi) - np.sum(np.log(curvature.s)) - 0.5 * np.sum(np.log1p(curvature.value))
     return float(curvature.peak + volume)
@@ -89,7 +101,7 @@ def _around(
     data: Any,
     key: Array,
     batch: int | None,
-    most: int,
+    max_products: int,
     roles: tuple[Role, ...],
     progress: Progress | None,
 ) -> tuple[Any, Any, _Curvature, np.random.Generator]:
@@ -101,7 +113,7 @@ def _around(
     of_rows, of_density, of_numbers = jax.random.split(key, 3)
     part = data if batch is None else data.minibatch(of_rows, batch)
     rng = np.random.default_rng(np.asarray(jax.random.key_data(of_numbers)))
-    return free, rest, _curvature(_Density(rest, part, of_density), free, most, rng, progress), rng
+    return free, rest, _curvature(_Density(rest, part, of_density), free, max_products, rng, progress), rng
 
 
 class _Density(eqx.Module):
@@ -138,16 +150,18 @@ def _product(density: _Density, free: Any, move: Array) -> tuple[Array, Array]:
 
 
 def _curvature(
-    density: _Density, free: Any, most: int, rng: np.random.Generator, progress: Progress | None
+    density: _Density, free: Any, max_products: int, rng: np.random.Generator, progress: Progress | None
 ) -> _Curvature:
     """Lanczos iteration with full reorthogonalisation on the curvature by the data, in units of the prior's."""
     prior = np.asarray(_prior_precision(density, free), np.float64)
     s = np.sqrt(np.maximum(prior, _WIDEST**-2))
-    most = min(most, len(s))
+    max_products = min(max_products, len(s))
     V, w = np.empty((0, len(s))), rng.normal(size=len(s))
     alpha: list[float] = []  # the diagonal of the tridiagonal matrix VᵀBV, and beside it
     beta = [float(np.linalg.norm(w))]
-    while len(V) < most and beta[-1] > _EXHAUSTED and not (len(V) > _QUIET and max(beta[-_QUIET:]) < _NEGLIGIBLE):
+    while (
+        len(V) < max_products and beta[-1] > _EXHAUSTED and not (len(V) > _QUIET and max(beta[-_QUIET:]) < _NEGLIGIBLE)
+    ):
         v = w / beta[-1]
         V = np.vstack([V, v])
         peak, product = _product(density, free, jnp.asarray(_STEP * v / s))
@@ -163,6 +177,6 @@ def _curvature(
             w -= V.T @ (V @ w)
         beta.append(float(np.linalg.norm(w)))
         if progress is not None:
-            progress(len(V), most, float(peak) / density.data.size)
+            progress(len(V), max_products, float(peak) / density.data.size)
     value, U = eigh_tridiagonal(alpha, beta[1:-1])
     return _Curvature(s, V.T @ U, np.maximum(value, 0.0), float(peak))

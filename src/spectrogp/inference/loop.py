@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
-import re
-import zipfile
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -20,45 +18,76 @@ from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
-Progress = Callable[[int, int, float], None]  # steps done, steps in all, objective
-# state, index, data → state, record. An ``equinox.Module`` whose arrays are leaves and whose settings are static fields
-# is compiled once for all runs of equal shapes and settings; a closure is compiled anew in every run.
-Step = Callable[[Any, Array, Any], tuple[Any, Any]]
+from ..core import at_least
+from ..files import FilePath
+from .checkpoints import fingerprint, is_key, load_checkpoint, save_checkpoint
 
-_ADVICE = "a smaller learning rate, more noise, or stronger priors on the lengthscales usually help"
+Progress = Callable[[int, int, float], None]  # steps done, steps in all, objective
+
+
+@dataclass(frozen=True)
+class Run:
+    """How a run of inference is shown, kept, and cut into chunks.
+
+    Args:
+        progress: Called after every chunk as ``progress(done, steps, objective)``; ``progress_bar`` makes one.
+        checkpoint: A file that state and records are written to as the run goes on, and from which a run that finds it
+            goes on: with the same result, bit for bit, as if it had never stopped.
+        chunk: Steps that one compiled program makes, between which the run can be shown, kept and interrupted.
+        save_every: Chunks between two checkpoints.
+    """
+
+    progress: Progress | None = None
+    checkpoint: FilePath | None = None
+    chunk: int = 25
+    save_every: int = 10
+
+    def __post_init__(self) -> None:
+        at_least(1, chunk=self.chunk, save_every=self.save_every)
+
+
+class AbstractStep(eqx.Module):
+    """One step of a run: ``state, record = step(state, index, data)``.
+
+    Its arrays are leaves and its settings static fields, so that runs of equal shapes and settings share a compiled
+    program. Random numbers of a step come from ``jax.random.fold_in(key, index)``: then a run that was stopped goes on
+    as if it had not been.
+    """
+
+    advice: ClassVar[str] = "a smaller learning rate, more noise, or stronger priors on the lengthscales usually help"
+
+    @abstractmethod
+    def __call__(self, state: Any, index: Array, data: Any) -> tuple[Any, Any]:
+        """The next state, and what is to be kept of this step."""
+
+    def objective(self, records: Any) -> Any:
+        """What is shown of records, and must be finite."""
+        return np.asarray(records)
 
 
 def run_in_chunks(
-    step: Step,
+    step: AbstractStep,
     state: Any,
     data: Any,
     *,
     steps: int,
-    chunk: int,
-    objective: Callable[[Any], np.ndarray] = np.asarray,
-    renew: Callable[[Any, int], Any] | None = None,
-    progress: Progress | None = None,
+    run: Run,
+    renew: Callable[[Any, int, Any], Any] | None = None,
     stop: Callable[[np.ndarray], bool] | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
-    save_every: int = 10,
-    advice: str = _ADVICE,
 ) -> tuple[Any, Any, bool]:
-    """Run ``state, record = step(state, index, data)`` for a number of steps: the last state, all records, interrupted?
+    """Run a number of steps: the last state, all records stacked along a new first axis, and whether Ctrl-C ended it.
 
-    Records are stacked along a new first axis; ``objective`` picks from them what is shown and must be finite. A value
-    that is not finite stops the run with an error that names the step. Ctrl-C ends it after the last whole chunk and
-    keeps what there is. ``renew(state, index)`` may replace the data between chunks, and ``stop(objectives so far)``
-    end the run early.
-
-    With ``checkpoint`` the state and the records are written to that file every ``save_every`` chunks and at the end,
-    and a run that finds the file goes on from there: with the same result, bit for bit, as if it had never stopped.
+    An objective that is not finite stops the run with an error that names the step. Ctrl-C ends it after the last whole
+    chunk and keeps what there is. ``renew(state, index, data)`` may replace the data between chunks, and
+    ``stop(objectives so far)`` end the run early.
     """
     state = jax.tree.map(_strong, state)
     records: list[Any] = []
-    done = 0
-    path, mark = (None, "") if checkpoint is None else (Path(checkpoint), fingerprint((step, state, data, chunk)))
+    done, chunk = 0, run.chunk
+    path = None if run.checkpoint is None else Path(run.checkpoint)
+    mark = "" if path is None else fingerprint((step, state, data, chunk))
     if path is not None and path.exists():
-        state, before, done = _load(path, mark, state, _no_records(step, state, data))
+        state, before, done = load_checkpoint(path, mark, state, _no_records(step, state, data))
         records.append(before)
 
     def joined() -> Any:
@@ -68,29 +97,24 @@ def run_in_chunks(
     def save() -> None:
         if path is not None:
             records[:] = [joined()]
-            _save(path, mark, state, records[0], done)
+            save_checkpoint(path, mark, state, records[0], done)
 
     try:
         while done < steps:
             if renew is not None:
-                data = renew(state, done)
+                data = renew(state, done, data)
             count = min(chunk, steps - done)
             reached, part = _run(step, state, jnp.asarray(done), jnp.asarray(done + count), data, chunk)
             part = jax.tree.map(lambda leaf: np.asarray(leaf)[:count], part)  # noqa: B023 (used at once)
-            values = np.asarray(objective(part)).reshape(count, -1)
-            bad = np.argwhere(~np.isfinite(values))
-            if len(bad):
-                raise FloatingPointError(
-                    f"the objective is {values[tuple(bad[0])]} at step {done + bad[0][0]}: {advice}"
-                )
+            values = _finite(step, part, done)
             # In this order an interrupt between two lines loses nothing: records beyond ``done`` are not counted.
             records.append(part)
             state, done = reached, done + count
-            if progress is not None:
-                progress(done, steps, float(np.mean(values)))
-            if stop is not None and stop(objective(joined())):
+            if run.progress is not None:
+                run.progress(done, steps, float(np.mean(values)))
+            if stop is not None and stop(step.objective(joined())):
                 break
-            if done < steps and (done // chunk) % save_every == 0:
+            if done < steps and (done // chunk) % run.save_every == 0:
                 save()
     except KeyboardInterrupt:
         save()
@@ -99,29 +123,55 @@ def run_in_chunks(
     return state, joined(), False
 
 
+def whole(result: Any) -> Any:
+    """The result of inference, a fit or a posterior, unless Ctrl-C ended it early: then the interrupt goes on."""
+    if result.interrupted:
+        raise KeyboardInterrupt
+    return result
+
+
+def _finite(step: AbstractStep, records: Any, done: int) -> np.ndarray:
+    """The objectives ``[count, …]`` of records, if they are finite; ``done`` is the number of the first."""
+    values = np.asarray(step.objective(records))
+    values = values.reshape(len(values), -1)
+    bad = np.argwhere(~np.isfinite(values))
+    if len(bad):
+        raise FloatingPointError(f"the objective is {values[tuple(bad[0])]} at step {done + bad[0][0]}: {step.advice}")
+    return values
+
+
 @eqx.filter_jit
-def _run(step: Step, state: Any, start: Array, stop: Array, data: Any, chunk: int) -> tuple[Any, Any]:
+def _run(step: AbstractStep, state: Any, start: Array, stop: Array, data: Any, chunk: int) -> tuple[Any, Any]:
     """Steps start … stop − 1 and their records, in arrays of length ``chunk``: one program for chunks of any length."""
-    step = eqx.filter_closure_convert(step, state, start, data)  # traced here, once for both of its uses below
-    shapes = eqx.filter_eval_shape(step, state, start, data)[1]
+    move = eqx.filter_closure_convert(step, state, start, data)  # traced here, once for both of its uses below
+    shapes = eqx.filter_eval_shape(move, state, start, data)[1]
     empty = jax.tree.map(lambda leaf: jnp.zeros((chunk, *leaf.shape), leaf.dtype), shapes)
 
     def body(index: Array, carry: tuple[Any, Any]) -> tuple[Any, Any]:
         state, records = carry
-        state, record = step(state, index, data)
+        state, record = move(state, index, data)
         return state, jax.tree.map(lambda rows, row: rows.at[index - start].set(row), records, record)
 
     return jax.lax.fori_loop(start, stop, body, (state, empty))
 
 
-def _no_records(step: Step, state: Any, data: Any) -> Any:
+def _no_records(step: AbstractStep, state: Any, data: Any) -> Any:
     shapes = eqx.filter_eval_shape(step, state, jnp.asarray(0), data)[1]
     return jax.tree.map(lambda leaf: np.empty((0, *leaf.shape), leaf.dtype), shapes)
 
 
+def _strong(leaf: Any) -> Array:
+    """The same array of a definite type: a weakly typed one would become strong in the loop, and compile it twice."""
+    return leaf if is_key(leaf) else jax.lax.convert_element_type(jnp.asarray(leaf), jnp.asarray(leaf).dtype)
+
+
 @contextmanager
 def progress_bar(description: str = "fitting") -> Iterator[Progress]:
-    """A ``progress`` for any run, on stderr: ``with progress_bar() as progress: maximise(…, progress=progress)``."""
+    """A progress bar on stderr: ``with progress_bar() as progress: maximise(…, run=Run(progress=progress))``.
+
+    Args:
+        description: What stands before the bar.
+    """
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}"))
     more = (TextColumn("{task.fields[objective]}"), TimeRemainingColumn())
     with Bar(*columns, *more, console=Console(stderr=True)) as bar:
@@ -131,68 +181,3 @@ def progress_bar(description: str = "fitting") -> Iterator[Progress]:
             bar.update(task, completed=done, total=steps, objective=f"{objective:.4g}")
 
         yield show
-
-
-# Checkpoints
-
-
-def fingerprint(tree: Any) -> str:
-    """SHA-256 of a pytree: its structure, its settings, and its arrays with their values; equal in every process."""
-    text = re.sub(r"0x[0-9a-f]+", "", eqx.tree_pformat(tree))
-    digest = hashlib.sha256(text.encode())
-    for leaf in jax.tree.leaves(tree):
-        if eqx.is_array_like(leaf):
-            array = _plain(leaf)
-            digest.update(f"{array.dtype}{array.shape}".encode() + array.tobytes())
-    return digest.hexdigest()
-
-
-def _save(path: Path, mark: str, state: Any, records: Any, done: int) -> None:
-    """Write a checkpoint so that a crash at any moment leaves either the last one or this one."""
-    arrays = {f"state {i}": _plain(leaf) for i, leaf in enumerate(jax.tree.leaves(state))}
-    arrays |= {f"record {i}": leaf for i, leaf in enumerate(jax.tree.leaves(records))}
-    partial = path.with_name(path.name + ".part")
-    with partial.open("wb") as file:
-        np.savez(file, fingerprint=np.array(mark), done=np.array(done), **arrays)  # type: ignore[arg-type]
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
-
-
-def _load(path: Path, mark: str, state: Any, records: Any) -> tuple[Any, Any, int]:
-    try:
-        with path.open("rb") as handle, np.load(handle, allow_pickle=False) as file:
-            found = {name: file[name] for name in file.files}
-        theirs, done = str(found["fingerprint"]), int(found["done"])
-    except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path} is not a checkpoint ({error}); remove it, or name another file") from error
-    if theirs != mark:
-        raise ValueError(
-            f"{path} is the checkpoint of another run: the model, the data, the key or the settings differ; go on with "
-            "what it was made with, or remove it"
-        )
-    leaves, structure = jax.tree.flatten(state)
-    saved = [_like(leaf, found[f"state {i}"]) for i, leaf in enumerate(leaves)]
-    rows, shape = jax.tree.flatten(records)
-    return (
-        jax.tree.unflatten(structure, saved),
-        jax.tree.unflatten(shape, [found[f"record {i}"] for i in range(len(rows))]),
-        done,
-    )
-
-
-def _is_key(leaf: Any) -> bool:
-    return isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
-
-
-def _strong(leaf: Any) -> Array:
-    """The same array of a definite type: a weakly typed one would become strong in the loop, and compile it twice."""
-    return leaf if _is_key(leaf) else jax.lax.convert_element_type(jnp.asarray(leaf), jnp.asarray(leaf).dtype)
-
-
-def _plain(leaf: Any) -> np.ndarray:
-    return np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf)
-
-
-def _like(leaf: Any, saved: np.ndarray) -> Array:
-    return jax.random.wrap_key_data(jnp.asarray(saved)) if _is_key(leaf) else jnp.asarray(saved)

@@ -1,10 +1,9 @@
-"""Maximising a model's log joint density over its raw parameters: Adam with minibatches, and L-BFGS."""
+"""Maximising a model's log joint density over its raw parameters by Adam, with minibatches."""
 
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import equinox as eqx
@@ -13,24 +12,53 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from jax import Array
-from jax.flatten_util import ravel_pytree
-from scipy.optimize import minimize
 
+from ..core import Key, as_key, at_least, entry_point
 from ..models import AbstractObjective, VariationalGP
-from ..numerics import entry_point
 from ..parameters import Role, partition
-from .loop import Progress, run_in_chunks
+from .loop import AbstractStep, Run, run_in_chunks
 
 Model = TypeVar("Model", bound=AbstractObjective)
 OPTIMISED: tuple[Role, ...] = ("latent", "hyperparameter", "variational")
 
 
 class Fit(NamedTuple):
-    """A fitted model, the objective at every step (per data point), and whether the run ended as planned."""
+    """A fitted model, the objective at every step (per data point), and whether Ctrl-C ended the run early."""
 
     model: Any
     history: np.ndarray
     interrupted: bool
+
+
+@dataclass(frozen=True)
+class Adam:
+    """Settings of Adam, with a warm-up and a cosine decay of the learning rate.
+
+    Args:
+        learning_rate: The largest step of a raw parameter; it means the same for data of all sizes, since the objective
+            is divided by their number.
+        batch: Rows drawn anew for each step; None for all of them.
+        warmup: Share of the steps over which the learning rate rises.
+        average: With a number, the learning rate stays as it is after the warm-up, and the result is a moving average of
+            the raw parameters (and of those of q): a_t = a_{t−1} + max(1/t, 1/average) (θ_t − a_{t−1}), so about that
+            many last steps count. Minibatches make the steps wander around where they are bound for; the average is
+            nearer to it, wherever the run ends. Polyak & Juditsky (1992).
+        natural_rate: With a rate, the variational parameters of a ``VariationalGP`` move along the natural gradient, at
+            that rate, before each step of the others (``VariationalGP.natural_step``).
+        patience: With a number, the run ends early, once the mean objective of that many chunks in a row has not risen
+            above the best before them.
+    """
+
+    learning_rate: float = 0.02
+    batch: int | None = None
+    warmup: float = 0.02
+    average: int | None = None
+    natural_rate: float | None = None
+    patience: int | None = None
+
+    def __post_init__(self) -> None:
+        counts = {"batch": self.batch, "average": self.average, "patience": self.patience}
+        at_least(1, **{name: count for name, count in counts.items() if count is not None})
 
 
 @entry_point
@@ -39,57 +67,51 @@ def maximise(
     data: Any,
     *,
     steps: int,
-    key: Array,
-    batch: int | None = None,
-    learning_rate: float = 0.02,
-    warmup: float = 0.02,
-    natural_rate: float | None = None,
-    average: int | None = None,
-    patience: int | None = None,
+    key: Key,
+    optimiser: Adam = Adam(),  # noqa: B008 (frozen)
     roles: tuple[Role, ...] = OPTIMISED,
-    refresh: Callable[[Model, int], Any] | None = None,
-    chunk: int = 50,
-    progress: Progress | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
+    refresh: Any = None,
+    run: Run = Run(chunk=50),  # noqa: B008 (frozen)
 ) -> Fit:
-    """Adam on the log joint density, with a warm-up and a cosine decay of the learning rate.
+    """Adam on the log joint density: the maximum a-posteriori fit, or of a variational model the largest bound.
 
-    ``batch`` rows are drawn anew for each step (all of them when left out). ``refresh(model, step)`` may give new data
-    of the same shapes between chunks, such as neighbours under the current kernel. The objective is divided by the
-    number of data, so the learning rate means the same for all sizes. The same key gives the same result, also
-    when a killed run is started again with the same ``checkpoint`` file.
+    The same key gives the same result. Ctrl-C ends the run after the last whole chunk, with what there is.
 
-    With ``natural_rate`` the variational parameters move along the natural gradient, at that rate, before each step of
-    the others (``VariationalGP.natural_step``). With ``patience`` the run ends early, once the mean objective of that
-    many chunks in a row has not risen above the best before them.
-
-    With ``average`` the learning rate stays as it is after the warm-up, and the result is a moving average of the raw
-    parameters (and of those of q): a_t = a_{t−1} + max(1/t, 1/average) (θ_t − a_{t−1}), so about that many last steps
-    count. Minibatches make the steps wander around where they are bound for; the average is nearer to it, wherever the
-    run ends. Polyak & Juditsky (1992).
+    Args:
+        model: Any model; it starts at the values that its parameters have.
+        data: ``Data``, or for models with neighbours their ``Neighbourhoods``.
+        steps: How many steps.
+        key: An integer seed or a JAX random key.
+        optimiser: Learning rate, minibatches and averages.
+        roles: Which parameters move.
+        refresh: Gives new data of the same shapes for the current model after every ``refresh.every`` steps, such as
+            ``models.Refresh`` does with neighbours; or None.
+        run: Progress and checkpoints.
     """
-    if average is not None and average < 1:
-        raise ValueError(f"average must be 1 step or more, got {average}")
+    key = as_key(key)
+    natural_rate, average, patience = optimiser.natural_rate, optimiser.average, optimiser.patience
     if natural_rate is not None and not isinstance(model, VariationalGP):
         raise TypeError(f"natural gradients are for a VariationalGP, got {type(model).__name__}")
     natural: tuple[Role, ...] = () if natural_rate is None else ("variational",)
     free, rest = partition(model, *(role for role in roles if role not in natural))
     q, rest = partition(rest, *natural)
-    rising = max(1, math.ceil(warmup * steps))
-    rate = _Rate(jnp.asarray(learning_rate), jnp.asarray(rising), jnp.asarray(steps), average is not None)
-    step = _AdamStep(rest, key, rate, batch, natural_rate, average)
+    rising = max(1, math.ceil(optimiser.warmup * steps))
+    rate = _Rate(jnp.asarray(optimiser.learning_rate), jnp.asarray(rising), jnp.asarray(steps), average is not None)
+    step = _AdamStep(rest, key, rate, optimiser.batch, natural_rate, average)
     start, q = jax.tree.map(jnp.asarray, (free, q))
-    renew = None if refresh is None else lambda state, index: refresh(eqx.combine(*state[:2], rest), index)
+
+    def renew(state: _State, index: int, data: Any) -> Any:
+        due = index > 0 and index // refresh.every != (index - run.chunk) // refresh.every
+        return refresh(eqx.combine(*state[:2], rest)) if due else data
+
     (free, q, _, mean), history, interrupted = run_in_chunks(
         step,
         (start, q, step.optimiser.init(start), None if average is None else (start, q)),
         data,
         steps=steps,
-        chunk=chunk,
-        renew=renew,
-        progress=progress,
-        checkpoint=checkpoint,
-        stop=None if patience is None else lambda values: _stalled(values, chunk, patience),
+        run=run,
+        renew=None if refresh is None else renew,
+        stop=None if patience is None else lambda values: _stalled(values, run.chunk, patience),
     )
     return Fit(eqx.combine(*((free, q) if mean is None else mean), rest), history, interrupted)
 
@@ -123,7 +145,7 @@ class _Rate(eqx.Module):
         return self.peak * rising * (0.01 + 0.99 * 0.5 * (1.0 + jnp.cos(jnp.pi * share)))
 
 
-class _AdamStep(eqx.Module):
+class _AdamStep(AbstractStep):
     """One step of Adam: its arrays are leaves and its settings static, so that equal fits share a compiled program."""
 
     rest: Any
@@ -155,85 +177,3 @@ class _AdamStep(eqx.Module):
             share = jnp.maximum(1.0 / (index + 1), 1.0 / self.average)
             mean = jax.tree.map(lambda old, new: (old + share * (new - old)).astype(old.dtype), mean, (free, q))
         return (free, q, moments, mean), -value
-
-
-@entry_point
-def maximise_lbfgs(
-    model: Model,
-    data: Any,
-    *,
-    steps: int = 500,
-    restarts: int = 0,
-    spread: float = 0.5,
-    key: Array | None = None,
-    roles: tuple[Role, ...] = OPTIMISED,
-    tolerance: float = 1e-9,
-    progress: Progress | None = None,
-) -> Fit:
-    """L-BFGS on the log joint density of all data: for models small enough that a full gradient is cheap.
-
-    ``restarts`` further runs start from the model's raw parameters plus normal noise of standard deviation ``spread``;
-    the best of all ends is kept. Ctrl-C ends with the best so far.
-    """
-    if restarts and key is None:
-        raise ValueError("restarts need a key")
-    free, rest = partition(model, *roles)
-    start, unravel = ravel_pytree(jax.tree.map(jnp.asarray, free))
-
-    @jax.jit
-    def slope(raw: Array) -> tuple[Array, Array]:
-        return jax.value_and_grad(lambda raw: -eqx.combine(unravel(raw), rest).log_joint(data) / data.size)(raw)
-
-    ends: list[_End] = []
-    while len(ends) <= restarts and not any(end.interrupted for end in ends):
-        noise = jnp.zeros_like(start)
-        if ends and key is not None:
-            noise = spread * jax.random.normal(jax.random.fold_in(key, len(ends)), start.shape)
-        ends.append(_lbfgs(slope, np.asarray(start + noise), steps, tolerance, progress))
-    best = min(ends, key=lambda end: end.value)
-    if not math.isfinite(best.value):
-        raise FloatingPointError("the log joint density is not finite at the start; look at the starting parameters")
-    fitted = eqx.combine(unravel(jnp.asarray(best.raw, start.dtype)), rest)
-    return Fit(fitted, np.array(best.history), ends[-1].interrupted)
-
-
-class _End(NamedTuple):
-    """The smallest value that a run met, where, the objective at every step, and whether it was stopped."""
-
-    value: float
-    raw: np.ndarray
-    history: list[float]
-    interrupted: bool
-
-
-def _lbfgs(
-    slope: Callable[[Array], tuple[Array, Array]],
-    start: np.ndarray,
-    steps: int,
-    tolerance: float,
-    progress: Progress | None,
-) -> _End:
-    history: list[float] = []
-    value, best = math.inf, start
-
-    def evaluate(raw: np.ndarray) -> tuple[float, np.ndarray]:
-        nonlocal value, best
-        here, gradient = (np.asarray(part, np.float64) for part in slope(jnp.asarray(raw)))
-        if not (np.isfinite(here) and np.all(np.isfinite(gradient))):
-            return 1e10, np.zeros(len(raw))  # the line search steps back from where a factorisation failed
-        if here < value:
-            value, best = float(here), raw.copy()
-        return float(here), gradient
-
-    def record(intermediate_result: Any) -> None:
-        history.append(-float(intermediate_result.fun))
-        if progress is not None:
-            progress(len(history), steps, history[-1])
-
-    options = {"maxiter": steps, "maxcor": 20, "ftol": tolerance, "gtol": 1e-7}
-    interrupted = False
-    try:
-        minimize(evaluate, start, jac=True, method="L-BFGS-B", callback=record, options=options)
-    except KeyboardInterrupt:
-        interrupted = True
-    return _End(value, best, history, interrupted)

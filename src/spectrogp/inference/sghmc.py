@@ -26,23 +26,20 @@ at the rate 1/t, with the horizon t ← 1 + t(1 − ĝ²/v̂) of each coordinate
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jax import Array
 from jax.flatten_util import ravel_pytree
 
-from ..models import AbstractObjective
-from ..numerics import entry_point
+from ..core import at_least
 from ..parameters import Role, partition
-from .diagnostics import check
-from .loop import Progress, run_in_chunks
-from .posterior import Posterior, by_chain, starts
+from .sampler import AbstractSampler, Draw, Target
 
 LogDensity = Callable[[Array, Any], Array]  # key, position → log density, or an unbiased estimate of it
 
@@ -180,128 +177,89 @@ class Maximisation(NamedTuple):
     window: Any
 
 
-class Draw(NamedTuple):
-    """What a loop keeps of a step: position, log joint density and kinetic energy, of all chains."""
+class SGHMC(AbstractSampler):
+    """Adaptive stochastic-gradient Hamiltonian Monte Carlo; other parameters by moving-window Monte-Carlo EM.
 
-    position: Any
-    log_joint: Array
-    kinetic: Array
+    One in ``thin`` steps is a draw; the sampler tunes itself during the warm-up. Parameters of the roles ``optimise``
+    move during the warm-up and stay where it leaves them: each of Adam's steps climbs the log joint density at a
+    position drawn uniformly from the last ``window`` ones (Havasi, Hernández-Lobato & Murillo-Fuentes 2018). All chains
+    share them.
 
-
-@entry_point
-def sample_sghmc(
-    model: AbstractObjective,
-    data: Any,
-    *,
-    steps: int,
-    key: Array,
-    burn_in: int = 2000,
-    thin: int = 10,
-    chains: int = 4,
-    batch: int | None = None,
-    step_size: float = 0.1,
-    friction: float = 0.1,
-    roles: tuple[Role, ...] = ("latent",),
-    optimise: tuple[Role, ...] = (),
-    window: int = 100,
-    learning_rate: float = 0.02,
-    jitter: float = 0.1,
-    chunk: int = 50,
-    progress: Progress | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
-    warn: bool = True,
-) -> Posterior:
-    """Sample the parameters of the given roles by SG-HMC; optimise others by moving-window Monte-Carlo EM.
-
-    After ``burn_in`` steps of tuning, one in ``thin`` of ``steps`` steps is a draw, in each of ``chains`` chains, which
-    start at the model as it is plus jitter. ``batch`` rows are drawn anew for each gradient (all when left out).
-
-    Parameters of the roles ``optimise`` move during burn-in and stay where it leaves them: each of Adam's steps climbs
-    the log joint density at a position drawn uniformly from the last ``window`` ones (Havasi, Hernández-Lobato &
-    Murillo-Fuentes 2018). All chains share them. A ``chunk`` is counted in draws.
-
-    At the end ``check`` looks at the draws, and warns of what is wrong with them unless ``warn`` is false.
+    Args:
+        warmup: Draws of each chain before the first that is kept; each takes ``thin`` steps.
+        chains: Number of chains.
+        thin: Steps for each draw.
+        batch: Rows drawn anew for each gradient; None for all of them.
+        step_size: h, without a unit; between 0 and the square root of 4 friction/(2 − friction).
+        friction: Part of the momentum lost in a step, between 0 and 1.
+        optimise: Roles of parameters that are optimised, such as ("hyperparameter",).
+        window: Positions that the optimised parameters look back on.
+        learning_rate: Of Adam, for the optimised parameters.
+        jitter: Standard deviation, in raw numbers, of the starts of the chains around the model.
     """
-    for name, value, least in (("steps", steps, 1), ("burn_in", burn_in, 1), ("thin", thin, 1), ("window", window, 1)):
-        if value < least:
-            raise ValueError(f"{name} must be at least {least}, got {value}")
-    if not 0.0 < friction < 1.0:
-        raise ValueError(f"friction is the part of the momentum lost in a step, between 0 and 1; got {friction}")
-    if not 0.0 < step_size**2 < 4.0 * friction / (2.0 - friction):
-        most = math.sqrt(4.0 * friction / (2.0 - friction))
-        raise ValueError(f"step_size must lie between 0 and {most:.3g} for a friction of {friction}, got {step_size}")
-    key_start, key_steps = jax.random.split(key)
-    position, rest = starts(model, roles, chains, jitter, key_start)
-    hyperparameters, rest = partition(rest, *optimise)
-    skip = -(-burn_in // thin)
-    numbers = {"step_size": step_size, "friction": friction, "learning_rate": learning_rate, "burn_in": skip}
-    step = _Step(rest, key_steps, **jax.tree.map(jnp.asarray, numbers), batch=batch, thin=thin, chains=chains)
-    state = jax.vmap(init)(position), _learner(jax.tree.map(jnp.asarray, hyperparameters), position, window)
-    (_, learned), draws, interrupted = run_in_chunks(
-        step,
-        state,
-        data,
-        steps=skip + steps // thin,
-        chunk=chunk,
-        objective=lambda draws: draws.log_joint,
-        progress=progress,
-        checkpoint=checkpoint,
-        advice="a smaller step_size, a longer burn_in, or a start at the optimum usually help",
-    )
-    draws = by_chain(draws, skip)
-    rest = eqx.combine(learned.hyperparameters, rest)
-    posterior = Posterior(draws.position, rest, draws.log_joint, {"kinetic": draws.kinetic}, interrupted)
-    if warn:
-        check(posterior, stacklevel=4)  # at the caller of the entry point
-    return posterior
 
+    warmup: Any = eqx.field(default=200, converter=lambda value: np.asarray(value))
+    chains: int = eqx.field(static=True, default=4)
+    thin: int = eqx.field(static=True, default=10)
+    batch: int | None = eqx.field(static=True, default=None)
+    step_size: Any = eqx.field(default=0.1, converter=lambda value: np.asarray(value, np.float64))
+    friction: Any = eqx.field(default=0.1, converter=lambda value: np.asarray(value, np.float64))
+    optimise: tuple[Role, ...] = eqx.field(static=True, default=())
+    window: int = eqx.field(static=True, default=100)
+    learning_rate: Any = eqx.field(default=0.02, converter=lambda value: np.asarray(value, np.float64))
+    jitter: float = eqx.field(static=True, default=0.1)
 
-def _learner(hyperparameters: Any, position: Any, window: int) -> Maximisation:
-    # Without hyperparameters to learn there is no use for past positions.
-    length = window if jax.tree.leaves(hyperparameters) else 0
-    past = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (length, *leaf.shape)), position)
-    return Maximisation(hyperparameters, optax.scale_by_adam().init(hyperparameters), past)
+    advice: ClassVar[str] = "a smaller step_size, a longer warmup, or a start at the optimum usually help"
 
+    def __check_init__(self) -> None:
+        at_least(1, warmup=self.warmup[()], chains=self.chains, thin=self.thin, window=self.window)
+        friction, step_size = float(self.friction), float(self.step_size)
+        if not 0.0 < friction < 1.0:
+            raise ValueError(f"friction is the part of the momentum lost in a step, between 0 and 1; got {friction}")
+        longest = math.sqrt(4.0 * friction / (2.0 - friction))
+        if not 0.0 < step_size < longest:
+            raise ValueError(
+                f"step_size must lie between 0 and {longest:.3g} for a friction of {friction}, got {step_size}"
+            )
 
-class _Step(eqx.Module):
-    """``thin`` steps of all chains, each followed by one of the hyperparameters if these are optimised."""
+    def optimised(self) -> tuple[Role, ...]:
+        return self.optimise
 
-    rest: Any
-    key: Array
-    step_size: Array
-    friction: Array
-    learning_rate: Array
-    burn_in: Array  # in draws
-    batch: int | None = eqx.field(static=True)
-    thin: int = eqx.field(static=True)
-    chains: int = eqx.field(static=True)
+    def begin(self, target: Target, position: Any, data: Any) -> tuple[Any, Maximisation]:
+        del data
+        hyperparameters, _ = partition(target.rest, *self.optimise)
+        return jax.vmap(init)(position), _learner(jax.tree.map(jnp.asarray, hyperparameters), position, self.window)
 
-    def __call__(self, state: Any, index: Array, data: Any) -> tuple[Any, Draw]:
-        tune = index < self.burn_in
+    def finish(self, state: Any, rest: Any) -> Any:
+        return eqx.combine(state[1].hyperparameters, rest)
+
+    def move(self, target: Target, state: Any, index: Array, data: Any) -> tuple[Any, Draw]:
+        """``thin`` steps of all chains, each followed by one of the hyperparameters if these are optimised."""
+        tune = index < self.warmup
 
         def log_joint(free: Any, hyperparameters: Any, key: Array) -> Array:
             part = data if self.batch is None else data.minibatch(key, self.batch)
-            return eqx.combine(free, hyperparameters, self.rest).log_joint(part, key)
+            return target.log_joint(eqx.combine(free, hyperparameters), part, key)
 
-        def move(i: Array, carry: tuple[Any, Any, Info]) -> tuple[Any, Any, Info]:
+        def once(i: Array, carry: tuple[Any, Any, Info]) -> tuple[Any, Any, Info]:
             chains, learned, _ = carry
-            key_move, key_learn = jax.random.split(jax.random.fold_in(self.key, index * self.thin + i))
+            time = index * self.thin + i
+            key_move, key_learn = jax.random.split(jax.random.fold_in(target.key, time))
 
             def one(key: Array, chain: State) -> tuple[State, Info]:
-                target = lambda key, free: log_joint(free, learned.hyperparameters, key)  # noqa: E731
-                return step(key, chain, target, step_size=self.step_size, friction=self.friction, tune=tune)
+                density = lambda key, free: log_joint(free, learned.hyperparameters, key)  # noqa: E731
+                return step(key, chain, density, step_size=self.step_size, friction=self.friction, tune=tune)
 
             chains, info = jax.vmap(one)(jax.random.split(key_move, self.chains), chains)
             if jax.tree.leaves(learned.hyperparameters):
-                time = index * self.thin + i
                 climb = lambda: self._climb(key_learn, time, learned, chains.position, log_joint, data.size)  # noqa: E731
                 learned = jax.lax.cond(tune, climb, lambda: learned)
             return chains, learned, info
 
         chains, learned = state
         zeros = jnp.zeros(self.chains, jax.tree.leaves(chains.position)[0].dtype)
-        chains, learned, info = jax.lax.fori_loop(0, self.thin, move, (chains, learned, Info(zeros, zeros)))
-        return (chains, learned), Draw(chains.position, info.log_density, info.kinetic)
+        chains, learned, info = jax.lax.fori_loop(0, self.thin, once, (chains, learned, Info(zeros, zeros)))
+        return (chains, learned), Draw(chains.position, info.log_density, {"kinetic": info.kinetic})
 
     def _climb(
         self, key: Array, time: Array, learned: Maximisation, position: Any, log_joint: Any, size: int
@@ -319,6 +277,13 @@ class _Step(eqx.Module):
         slope = jax.grad(loss)(hyperparameters)
         direction, moments = optax.scale_by_adam().update(slope, moments)
         # The cosine brings them to rest before they are frozen.
-        rate = self.learning_rate * 0.5 * (1.0 + jnp.cos(jnp.pi * time / (self.burn_in * self.thin)))
+        rate = self.learning_rate * 0.5 * (1.0 + jnp.cos(jnp.pi * time / (self.warmup * self.thin)))
         moved = jax.tree.map(lambda value, d: value - rate * d, hyperparameters, direction)
         return Maximisation(moved, moments, window)
+
+
+def _learner(hyperparameters: Any, position: Any, window: int) -> Maximisation:
+    # Without hyperparameters to learn there is no use for past positions.
+    length = window if jax.tree.leaves(hyperparameters) else 0
+    past = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (length, *leaf.shape)), position)
+    return Maximisation(hyperparameters, optax.scale_by_adam().init(hyperparameters), past)

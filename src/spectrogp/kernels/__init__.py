@@ -1,7 +1,18 @@
-"""The kernel family; ``docs/equations.md`` ties each kernel to its papers."""
+"""Kernels and draws from their priors; ``docs/equations.md`` ties each kernel to its papers."""
 
-from .base import AbstractKernel, Characteristic, Product, Scaled, Sum, Warped
+from .base import (
+    AbstractInner,
+    AbstractKernel,
+    AbstractMixture,
+    Characteristic,
+    Local,
+    Product,
+    Scaled,
+    Sum,
+    Warped,
+)
 from .chirplet import Chirplet
+from .deep import Layer, Layered, RealisedLayer, Slot, compositional_layers, covariance_layers
 from .harmonizable import GeneralizedSpectral, HarmonizableMixture
 from .nonstationary import (
     ConvolutionalSpectral,
@@ -10,10 +21,13 @@ from .nonstationary import (
     NonstationaryQuadratic,
 )
 from .phase import IntegratedPhase, Phase, PlanePhase
+from .prior import basis_on_grid, sample_by_convolution, sample_prior
 from .stationary import SpectralMixture, SquaredExponential
 
 __all__ = [
+    "AbstractInner",
     "AbstractKernel",
+    "AbstractMixture",
     "Characteristic",
     "Chirplet",
     "ConvolutionalSpectral",
@@ -22,13 +36,23 @@ __all__ = [
     "GeneralizedSpectralMixture",
     "HarmonizableMixture",
     "IntegratedPhase",
+    "Layer",
+    "Layered",
+    "Local",
     "NonstationaryQuadratic",
     "Phase",
     "PlanePhase",
     "Product",
+    "RealisedLayer",
     "Scaled",
+    "Slot",
     "SpectralMixture",
     "SquaredExponential",
     "Sum",
     "Warped",
+    "basis_on_grid",
+    "compositional_layers",
+    "covariance_layers",
+    "sample_by_convolution",
+    "sample_prior",
 ]

@@ -14,6 +14,7 @@ from __future__ import annotations
 import functools
 import itertools
 from abc import abstractmethod
+from types import SimpleNamespace
 from typing import Any, NamedTuple, Self
 
 import equinox as eqx
@@ -22,12 +23,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from ..functions import Function, Parameter, as_amplitude, evaluate, inputs
-from ..functions import amplitude as amplitudes
-from ..numerics import entry_point, traced
-from ..parameters import constrain
-
-Local = Any  # a pytree of arrays with the inputs as leading axis; each kernel chooses its own
+from ..core import inputs, traced
+from ..parameters import Function, Parameter, Parametrised, constrain, scalar
 
 # Pairs whose local parameters fill about this many numbers are evaluated at once; larger matrices go by blocks of
 # rows, so that memory beyond the matrix itself stays flat.
@@ -47,7 +44,26 @@ class Characteristic(NamedTuple):
         return jnp.sum(self.amplitude * jnp.exp(-0.5 * self.distance) * jnp.cos(self.phase), axis=-1)
 
 
-class AbstractKernel(eqx.Module):
+class Local(SimpleNamespace):
+    """Local parameters of a kernel at inputs: arrays with the inputs as leading axis, by name; a pytree.
+
+    Of most kernels these are ``x [n, d]`` and the values of its parameters, such as ``lengthscale [n, a, d]`` and
+    ``amplitude [n, a]``.
+    """
+
+    def replace(self, **arrays: Any) -> Local:
+        """The same with other arrays in the place of those named."""
+        return Local(**(vars(self) | arrays))
+
+
+jax.tree_util.register_pytree_with_keys(
+    Local,
+    lambda local: ([(jax.tree_util.GetAttrKey(name), leaf) for name, leaf in vars(local).items()], tuple(vars(local))),
+    lambda names, leaves: Local(**dict(zip(names, leaves, strict=True))),
+)
+
+
+class AbstractKernel(Parametrised):
     """A positive semidefinite covariance function given by ``local`` and ``pair``.
 
     Matrices are computed from *local parameters*, so one evaluation (or one random draw) of a kernel's functions is
@@ -56,30 +72,33 @@ class AbstractKernel(eqx.Module):
 
     __array_ufunc__ = None  # an array times a kernel is an error, not an array of kernels
 
-    @abstractmethod
-    def local(self, X: Array) -> Local:
-        """Local parameters at inputs ``[n, d]``: a pytree of arrays with leading axis n."""
+    def local(self, X: Array) -> Any:
+        """Local parameters at inputs ``[n, d]``: the inputs and the values of all fields there, a pytree of arrays.
+
+        A kernel that needs something else in ``pair`` overrides it.
+        """
+        return Local(x=X, **self.values_at(X))
 
     @abstractmethod
-    def pair(self, p: Local, q: Local) -> Characteristic:
+    def pair(self, p: Any, q: Any) -> Characteristic:
         """(σ, D, U) of one pair of inputs, from their local parameters (no leading axis).
 
         Uses arrays and static fields of the kernel only, never its callables: these belong to ``local``.
         """
 
-    def cross(self, p: Local, q: Local) -> Array:
+    def cross(self, p: Any, q: Any) -> Array:
         """Covariance matrix ``[n, m]`` between inputs with local parameters ``p`` (n of them) and ``q`` (m)."""
         return _cross(self.without_callables(), p, q)
 
-    def gram(self, p: Local) -> Array:
+    def gram(self, p: Any) -> Array:
         """Covariance matrix ``[n, n]`` of inputs with local parameters ``p``."""
         return self.cross(p, p)
 
-    def elementwise(self, p: Local, q: Local) -> Array:
+    def elementwise(self, p: Any, q: Any) -> Array:
         """Covariances ``[n]`` of matching inputs of ``p`` and ``q``."""
         return _elementwise(self.without_callables(), p, q)
 
-    def diagonal(self, p: Local) -> Array:
+    def diagonal(self, p: Any) -> Array:
         """Variances ``[n]``: the diagonal of ``gram(p)`` without the matrix."""
         return self.elementwise(p, p)
 
@@ -87,9 +106,13 @@ class AbstractKernel(eqx.Module):
         """This kernel for use in ``pair`` alone, which never calls its functions: equal shapes then compile once."""
         return eqx.filter(self, lambda leaf: not callable(leaf))
 
-    @entry_point
     def __call__(self, X: Any, Y: Any = None) -> Array:
-        """Covariance matrix between inputs ``X [n, d]`` and ``Y [m, d]`` (``X`` again when left out)."""
+        """Covariance matrix ``[n, m]`` between two sets of inputs.
+
+        Args:
+            X: Inputs ``[n, d]``, or ``[n]`` for one input dimension.
+            Y: Other inputs ``[m, d]``; X again when left out.
+        """
         X, kernel = inputs(X), constrain(self)
         if Y is None:
             return kernel.gram(kernel.local(X))
@@ -113,47 +136,55 @@ class AbstractKernel(eqx.Module):
 class AbstractMixture(AbstractKernel):
     """Σ_a σ_a(x_i) σ_a(x_j) r_a(x_i, x_j) with correlations r_a(x, x) = 1; local parameters have an ``amplitude``."""
 
-    def diagonal(self, p: Local) -> Array:
+    def diagonal(self, p: Any) -> Array:
         return jnp.sum(p.amplitude**2, axis=-1)
 
 
 class Sum(AbstractKernel):
-    """k₁ + k₂ + …: the components of all parts side by side."""
+    """k₁ + k₂ + …: the components of all terms side by side.
 
-    parts: tuple[AbstractKernel, ...]
+    Args:
+        kernels: The terms; those that are sums themselves are taken apart.
+    """
+
+    terms: tuple[AbstractKernel, ...]
 
     def __init__(self, *kernels: AbstractKernel) -> None:
-        nested = [kernel.parts if isinstance(kernel, Sum) else (kernel,) for kernel in kernels]
-        self.parts = tuple(itertools.chain.from_iterable(nested))
+        nested = [kernel.terms if isinstance(kernel, Sum) else (kernel,) for kernel in kernels]
+        self.terms = tuple(itertools.chain.from_iterable(nested))
 
-    def local(self, X: Array) -> Local:
-        return tuple(kernel.local(X) for kernel in self.parts)
+    def local(self, X: Array) -> Any:
+        return tuple(kernel.local(X) for kernel in self.terms)
 
-    def pair(self, p: Local, q: Local) -> Characteristic:
-        parts = [kernel.pair(a, b) for kernel, a, b in zip(self.parts, p, q, strict=True)]
-        return Characteristic(*(jnp.concatenate(fields, axis=-1) for fields in zip(*parts, strict=True)))
+    def pair(self, p: Any, q: Any) -> Characteristic:
+        terms = [kernel.pair(a, b) for kernel, a, b in zip(self.terms, p, q, strict=True)]
+        return Characteristic(*(jnp.concatenate(fields, axis=-1) for fields in zip(*terms, strict=True)))
 
     # Matrices of composite kernels come from those of their parts, which may know a faster way than ``pair``.
-    def cross(self, p: Local, q: Local) -> Array:
-        return functools.reduce(jnp.add, (k.cross(a, b) for k, a, b in zip(self.parts, p, q, strict=True)))
+    def cross(self, p: Any, q: Any) -> Array:
+        return functools.reduce(jnp.add, (k.cross(a, b) for k, a, b in zip(self.terms, p, q, strict=True)))
 
-    def diagonal(self, p: Local) -> Array:
-        return functools.reduce(jnp.add, (k.diagonal(a) for k, a in zip(self.parts, p, strict=True)))
+    def diagonal(self, p: Any) -> Array:
+        return functools.reduce(jnp.add, (k.diagonal(a) for k, a in zip(self.terms, p, strict=True)))
 
 
 class Product(AbstractKernel):
     """k₁ · k₂: every pair of components gives two, (½σ₁σ₂, D₁ + D₂, U₁ ± U₂).
 
     From Re z₁ Re z₂ = ½ Re(z₁ z₂ + z₁ z̄₂): frequencies add and subtract, as in amplitude modulation.
+
+    Args:
+        first: k₁.
+        second: k₂.
     """
 
     first: AbstractKernel
     second: AbstractKernel
 
-    def local(self, X: Array) -> Local:
+    def local(self, X: Array) -> Any:
         return self.first.local(X), self.second.local(X)
 
-    def pair(self, p: Local, q: Local) -> Characteristic:
+    def pair(self, p: Any, q: Any) -> Characteristic:
         one = self.first.pair(p[0], q[0])
         two = self.second.pair(p[1], q[1])
         sigma = 0.5 * jnp.outer(one.amplitude, two.amplitude)
@@ -162,33 +193,38 @@ class Product(AbstractKernel):
         both = [(sigma, sigma), (D, D), (U + V, U - V)]
         return Characteristic(*(jnp.concatenate([plus.ravel(), minus.ravel()]) for plus, minus in both))
 
-    def cross(self, p: Local, q: Local) -> Array:
+    def cross(self, p: Any, q: Any) -> Array:
         return self.first.cross(p[0], q[0]) * self.second.cross(p[1], q[1])
 
-    def diagonal(self, p: Local) -> Array:
+    def diagonal(self, p: Any) -> Array:
         return self.first.diagonal(p[0]) * self.second.diagonal(p[1])
 
 
 class Scaled(AbstractKernel):
-    """s(x_i) k(x_i, x_j) s(x_j) with an amplitude s(x) ≥ 0; ``2.0 * k`` is a constant s = √2."""
+    """s(x_i) k(x_i, x_j) s(x_j) with an amplitude s(x) ≥ 0; ``2.0 * k`` is a constant s = √2.
+
+    Args:
+        kernel: k.
+        amplitude: s: a number, or a callable of inputs with values ``[n]``.
+    """
 
     kernel: AbstractKernel
-    amplitude: Parameter = eqx.field(converter=as_amplitude)
+    amplitude: Parameter = scalar(nonnegative=True)
 
-    def local(self, X: Array) -> Local:
-        s = evaluate(self, X, amplitude=amplitudes)["amplitude"]
+    def local(self, X: Array) -> Any:
+        s = self.values_at(X)["amplitude"]
         if s.shape[1] != 1:
             raise ValueError(f"Scaled.amplitude must have one component, got {s.shape[1]}")
         return self.kernel.local(X), s
 
-    def pair(self, p: Local, q: Local) -> Characteristic:
+    def pair(self, p: Any, q: Any) -> Characteristic:
         inner = self.kernel.pair(p[0], q[0])
         return inner._replace(amplitude=inner.amplitude * p[1] * q[1])
 
-    def cross(self, p: Local, q: Local) -> Array:
+    def cross(self, p: Any, q: Any) -> Array:
         return p[1] * self.kernel.cross(p[0], q[0]) * q[1].T
 
-    def diagonal(self, p: Local) -> Array:
+    def diagonal(self, p: Any) -> Array:
         return self.kernel.diagonal(p[0]) * p[1][:, 0] ** 2
 
 
@@ -197,13 +233,13 @@ class AbstractInner(AbstractKernel):
 
     kernel: eqx.AbstractVar[AbstractKernel]
 
-    def pair(self, p: Local, q: Local) -> Characteristic:
+    def pair(self, p: Any, q: Any) -> Characteristic:
         return self.kernel.pair(p, q)
 
-    def cross(self, p: Local, q: Local) -> Array:
+    def cross(self, p: Any, q: Any) -> Array:
         return self.kernel.cross(p, q)
 
-    def diagonal(self, p: Local) -> Array:
+    def diagonal(self, p: Any) -> Array:
         return self.kernel.diagonal(p)
 
 
@@ -213,6 +249,10 @@ class Warped(AbstractInner):
     ``Warped(SquaredExponential(ℓ), f)`` is the conditional kernel of a deep GP (Shen, Heinonen & Kaski 2020, Eq. 26);
     with a neural network for f it is deep kernel learning (Wilson et al. 2016). Give an equinox network as
     ``equinox.filter_vmap(network)``: its weights then are leaves of the kernel and can be trained.
+
+    Args:
+        kernel: k, a kernel on d' inputs.
+        warp: f.
     """
 
     kernel: AbstractKernel
@@ -222,7 +262,7 @@ class Warped(AbstractInner):
         if not callable(self.warp):
             raise TypeError(f"Warped.warp must be a callable of inputs [n, d], got {type(self.warp).__name__}")
 
-    def local(self, X: Array) -> Local:
+    def local(self, X: Array) -> Any:
         warped = jnp.asarray(self.warp(X))
         if warped.ndim != 2 or warped.shape[0] != X.shape[0]:
             raise ValueError(f"Warped.warp must give shape [n, d'] with n = {X.shape[0]}, got {list(warped.shape)}")
@@ -230,18 +270,20 @@ class Warped(AbstractInner):
 
 
 def _is_number(value: Any) -> bool:
+    """Whether a kernel can be multiplied by it."""
     return isinstance(value, int | float | np.number | np.ndarray | jax.Array) and np.ndim(value) == 0
 
 
 def _scaled(kernel: AbstractKernel, factor: float) -> Scaled:
+    """factor · k, for a factor of zero or more."""
     if not traced(factor) and not factor >= 0:
         raise ValueError(f"a kernel can be scaled by zero or a positive number, got {factor!r}")
     return Scaled(kernel, jnp.sqrt(factor) if traced(factor) else np.sqrt(np.float64(factor)))
 
 
 @eqx.filter_jit
-def _cross(kernel: AbstractKernel, p: Local, q: Local) -> Array:
-    def row(one: Local) -> Array:
+def _cross(kernel: AbstractKernel, p: Any, q: Any) -> Array:
+    def row(one: Any) -> Array:
         return jax.vmap(lambda other: kernel.pair(one, other).value)(q)
 
     n, m = (jax.tree.leaves(side)[0].shape[0] for side in (p, q))
@@ -251,5 +293,5 @@ def _cross(kernel: AbstractKernel, p: Local, q: Local) -> Array:
 
 
 @eqx.filter_jit
-def _elementwise(kernel: AbstractKernel, p: Local, q: Local) -> Array:
+def _elementwise(kernel: AbstractKernel, p: Any, q: Any) -> Array:
     return jax.vmap(lambda one, other: kernel.pair(one, other).value)(p, q)

@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import Array
 
-from .. import functions as fn
+from ..parameters import Function, Parameter, scalar, vector
 from . import pairwise
-from .base import AbstractMixture, Characteristic
+from .base import AbstractMixture, Characteristic, Local
 from .nonstationary import window
-
-
-class ChirpletLocal(NamedTuple):
-    """Inputs ``[n, d]``; lengthscales, frequencies and chirp rates ``[n, a, d]``; amplitudes ``[n, a]``."""
-
-    x: Array
-    lengthscale: Array
-    frequency: Array
-    chirp: Array
-    amplitude: Array
 
 
 class Chirplet(AbstractMixture):
@@ -40,23 +27,19 @@ class Chirplet(AbstractMixture):
     chirp rate is constant. Beyond the paper.
     """
 
-    lengthscale: fn.Parameter = eqx.field(converter=fn.as_lengthscale)
-    frequency: fn.Parameter = eqx.field(converter=fn.as_frequency)
-    amplitude: fn.Parameter = eqx.field(default=1.0, converter=fn.as_amplitude)
-    chirp: fn.Parameter | None = eqx.field(default=None, converter=fn.optional(fn.as_chirp), kw_only=True)
+    lengthscale: Parameter = vector(positive=True, unit="x")
+    frequency: Parameter = vector(unit="rad/x")
+    amplitude: Parameter = scalar(nonnegative=True, unit="y", default=1.0)
+    chirp: Parameter | None = vector(unit="rad/x²", default=None, kw_only=True)
 
-    def local(self, X: Array) -> ChirpletLocal:
+    def local(self, X: Array) -> Local:
+        local = Local(x=X, **self.values_at(X))
         if self.chirp is not None:
-            values = fn.evaluate(
-                self, X, lengthscale=fn.lengthscale, frequency=fn.frequency, amplitude=fn.amplitude, chirp=fn.frequency
-            )
-            return ChirpletLocal(x=X, **values)
+            return local
+        chirp = _own_derivative(lambda at: self.field_at("frequency", at), X)
+        return local.replace(chirp=jnp.broadcast_to(chirp, local.frequency.shape))
 
-        values = fn.evaluate(self, X, lengthscale=fn.lengthscale, frequency=fn.frequency, amplitude=fn.amplitude)
-        chirp = _own_derivative(lambda at: fn.frequency(self.frequency, at, "Chirplet.frequency"), X)
-        return ChirpletLocal(x=X, chirp=jnp.broadcast_to(chirp, values["frequency"].shape), **values)
-
-    def pair(self, p: ChirpletLocal, q: ChirpletLocal) -> Characteristic:
+    def pair(self, p: Local, q: Local) -> Characteristic:
         # The exponent of the formula above, centred between the inputs: for windows that follow a chirp its terms are
         # huge and cancel, and η, the frequency that the chirps leave over, is what remains.
         tau = p.x - q.x
@@ -76,15 +59,15 @@ class Chirplet(AbstractMixture):
             p.amplitude * q.amplitude * jnp.prod(modulus, axis=-1), jnp.sum(D, axis=-1), jnp.sum(U, axis=-1)
         )
 
-    def cross(self, p: ChirpletLocal, q: ChirpletLocal) -> Array:
+    def cross(self, p: Local, q: Local) -> Array:
         return pairwise.chirplet_cross(p, q)
 
-    def basis(self, p: ChirpletLocal, u: Array) -> Array:
+    def basis(self, p: Local, u: Array) -> Array:
         """K_x(u) of one input at one point u: complex ``[a]``, of unit norm times the amplitude."""
         return window(u - p.x, p.lengthscale, p.frequency, p.chirp, p.amplitude)
 
 
-def _own_derivative(function: fn.Function, X: Array) -> Array:
+def _own_derivative(function: Function, X: Array) -> Array:
     """∂f_d/∂x_d of a pointwise function ``[n, d] → [n, a, d]``, one forward derivative per dimension."""
 
     def along(d: int) -> Array:

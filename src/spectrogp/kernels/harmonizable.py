@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -11,19 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from .. import functions as fn
-from ..numerics import traced
-from ..parameters import AbstractParameter
-from .base import AbstractKernel, Characteristic
-
-
-class GeneralizedLocal(NamedTuple):
-    """Inputs ``[n, d]``, lengthscales ``[n, a, d]``, angles ⟨ω₁, x⟩, ⟨ω₂, x⟩ ``[n, a, 2]``, amplitudes ``[n, a]``."""
-
-    x: Array
-    lengthscale: Array
-    angle: Array
-    amplitude: Array
+from ..core import traced
+from ..parameters import AbstractParameter, Parameter, as_parameter, constants, positive_values, scalar, vector
+from .base import AbstractKernel, Characteristic, Local
 
 
 class GeneralizedSpectral(AbstractKernel):
@@ -36,42 +26,27 @@ class GeneralizedSpectral(AbstractKernel):
     over b, c ∈ {1, 2}, so every term gives four components of the family; ω₁ = ω₂ is four times a spectral mixture.
     """
 
-    lengthscale: fn.Parameter = eqx.field(converter=fn.as_constant_lengthscale)
-    first_frequency: fn.Parameter = eqx.field(converter=fn.as_constant_frequency)
-    second_frequency: fn.Parameter = eqx.field(converter=fn.as_constant_frequency)
-    amplitude: fn.Parameter = eqx.field(default=1.0, converter=fn.as_amplitude)
+    lengthscale: Parameter = vector(positive=True, constant=True, unit="x")
+    first_frequency: Parameter = vector(unit="rad/x", constant=True)
+    second_frequency: Parameter = vector(unit="rad/x", constant=True)
+    amplitude: Parameter = scalar(nonnegative=True, unit="y", default=1.0)
     smoothness: float = eqx.field(default=math.inf, static=True)
 
     def __check_init__(self) -> None:
         if self.smoothness not in (1.5, 2.5, math.inf):
             raise ValueError(f"smoothness must be 1.5, 2.5 or inf (squared exponential), got {self.smoothness!r}")
 
-    def local(self, X: Array) -> GeneralizedLocal:
-        values = fn.evaluate(
-            self,
-            X,
-            lengthscale=fn.lengthscale,
-            first_frequency=fn.frequency,
-            second_frequency=fn.frequency,
-            amplitude=fn.amplitude,
-        )
+    def local(self, X: Array) -> Local:
+        values = self.values_at(X)
         omega = jnp.stack([values.pop("first_frequency"), values.pop("second_frequency")], axis=-2)
-        return GeneralizedLocal(x=X, angle=jnp.einsum("nabd,nd->nab", omega, X), **values)
+        return Local(x=X, angle=jnp.einsum("nabd,nd->nab", omega, X), **values)
 
-    def pair(self, p: GeneralizedLocal, q: GeneralizedLocal) -> Characteristic:
+    def pair(self, p: Local, q: Local) -> Characteristic:
         D = _profile_distance(jnp.sum(((p.x - q.x) / p.lengthscale) ** 2, axis=-1), self.smoothness)
         U = p.angle[:, :, None] - q.angle[:, None, :]
         sigma = p.amplitude * q.amplitude
         four = [jnp.broadcast_to(value[:, None, None], U.shape) for value in (sigma, D)]
         return Characteristic(*(value.ravel() for value in (*four, U)))
-
-
-class HarmonizableLocal(NamedTuple):
-    """Offsets γ∘(x − x_p) in units of the window and of the lengthscale ``[n, p, d]``; angles ⟨ω_pq, x − x_p⟩."""
-
-    window_offset: Array
-    offset: Array
-    angle: Array
 
 
 class HarmonizableMixture(AbstractKernel):
@@ -91,12 +66,12 @@ class HarmonizableMixture(AbstractKernel):
     Differs from the paper: ω = 2πμ is angular, as everywhere in this library.
     """
 
-    centre: Any = eqx.field(converter=fn.as_constant("centre"))
-    frequency: Any = eqx.field(converter=fn.as_constant_frequency)
+    centre: Any = constants()
+    frequency: Any = constants()
     lengthscale: Any = eqx.field(converter=lambda value: _as_extent(value, "lengthscale"))
     window: Any = eqx.field(default=math.inf, converter=lambda value: _as_extent(value, "window"))
     weight: Any = eqx.field(default=None, converter=lambda value: _as_weight(value))
-    scale: Any = eqx.field(default=1.0, converter=fn.as_constant("scale"))
+    scale: Any = constants(default=1.0)
 
     def __check_init__(self) -> None:
         centre, frequency, weight, scale = map(_shape, (self.centre, self.frequency, self.weight, self.scale))
@@ -118,20 +93,20 @@ class HarmonizableMixture(AbstractKernel):
                     f"{name} must be a number, [d] or [d, d] with d = {d}, got {list(_shape(getattr(self, name)))}"
                 )
 
-    def local(self, X: Array) -> HarmonizableLocal:
+    def local(self, X: Array) -> Local:
         if X.shape[1] != self.centre.shape[1]:
             raise ValueError(
                 f"HarmonizableMixture.centre has {self.centre.shape[1]} input dimensions, the inputs {X.shape[1]}"
             )
         offset = X[:, None, :] - jnp.asarray(self.centre, X.dtype)
         scaled = offset * jnp.asarray(self.scale, X.dtype)
-        return HarmonizableLocal(
+        return Local(
             window_offset=_in_units_of(self.window, scaled),
             offset=_in_units_of(self.lengthscale, scaled),
             angle=jnp.einsum("pqd,npd->npq", jnp.asarray(self.frequency, X.dtype), offset),
         )
 
-    def pair(self, p: HarmonizableLocal, q: HarmonizableLocal) -> Characteristic:
+    def pair(self, p: Local, q: Local) -> Characteristic:
         envelope = jnp.exp(-jnp.sum((0.5 * (p.window_offset + q.window_offset)) ** 2, axis=-1))
         D = jnp.sum(0.5 * (p.window_offset - q.window_offset) ** 2 + (p.offset - q.offset) ** 2, axis=-1)
         U = p.angle[:, :, None] - q.angle[:, None, :]
@@ -157,11 +132,13 @@ def _shape(value: Any) -> tuple[int, ...]:
 
 def _as_extent(value: Any, name: str) -> Any:
     """A positive length (infinite allowed) per dimension, or a matrix whose inverse brings offsets to unit length."""
-    extent = fn.as_constant(name)(value, finite=False)
+    if callable(value):
+        raise TypeError(f"{name} must be constant here, got a callable")
+    extent = as_parameter(value, name, finite=False)
     if isinstance(extent, AbstractParameter):
         return extent
     if np.ndim(extent) < 2:
-        return fn.positive(extent, name)
+        return positive_values(extent, name)
     if not traced(extent) and extent.shape[0] == extent.shape[1] and not np.linalg.cond(extent) < 1e12:
         raise ValueError(f"{name} must be a matrix with an inverse, got a singular one")
     return extent

@@ -7,17 +7,13 @@ Throughout, with τ = x_i − x_j and sums and products over input dimensions,
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import Array
 
-from .. import functions as fn
+from ..parameters import Parameter, matrix, scalar, vector
 from . import pairwise
-from .base import AbstractMixture, Characteristic
-from .stationary import QuadraticLocal, SpectralLocal
+from .base import AbstractMixture, Characteristic, Local
 
 
 class NonstationaryQuadratic(AbstractMixture):
@@ -26,18 +22,15 @@ class NonstationaryQuadratic(AbstractMixture):
     Gibbs (1997); Paciorek & Schervish (2004); Eq. 11 of Shen, Heinonen & Kaski (2020), diagonal Σ(x) = diag ℓ(x)².
     """
 
-    lengthscale: fn.Parameter = eqx.field(converter=fn.as_lengthscale)
-    amplitude: fn.Parameter = eqx.field(default=1.0, converter=fn.as_amplitude)
+    lengthscale: Parameter = vector(positive=True, unit="x")
+    amplitude: Parameter = scalar(nonnegative=True, unit="y", default=1.0)
 
-    def local(self, X: Array) -> QuadraticLocal:
-        return QuadraticLocal(x=X, **fn.evaluate(self, X, lengthscale=fn.lengthscale, amplitude=fn.amplitude))
-
-    def pair(self, p: QuadraticLocal, q: QuadraticLocal) -> Characteristic:
+    def pair(self, p: Local, q: Local) -> Characteristic:
         rho, Q = overlap(p.x, p.lengthscale, q.x, q.lengthscale)
         return Characteristic(p.amplitude * q.amplitude * rho, Q, jnp.zeros_like(Q))
 
-    def cross(self, p: QuadraticLocal, q: QuadraticLocal) -> Array:
-        return pairwise.windowed_cross(pairwise.Window(**p._asdict()), pairwise.Window(**q._asdict()))
+    def cross(self, p: Local, q: Local) -> Array:
+        return pairwise.windowed_cross(pairwise.Window(**vars(p)), pairwise.Window(**vars(q)))
 
 
 class GeneralizedSpectralMixture(AbstractMixture):
@@ -47,21 +40,17 @@ class GeneralizedSpectralMixture(AbstractMixture):
     wherever ω varies, and the more so the farther x lies from the origin.
     """
 
-    lengthscale: fn.Parameter = eqx.field(converter=fn.as_lengthscale)
-    frequency: fn.Parameter = eqx.field(converter=fn.as_frequency)
-    amplitude: fn.Parameter = eqx.field(default=1.0, converter=fn.as_amplitude)
+    lengthscale: Parameter = vector(positive=True, unit="x")
+    frequency: Parameter = vector(unit="rad/x")
+    amplitude: Parameter = scalar(nonnegative=True, unit="y", default=1.0)
 
-    def local(self, X: Array) -> SpectralLocal:
-        values = fn.evaluate(self, X, lengthscale=fn.lengthscale, frequency=fn.frequency, amplitude=fn.amplitude)
-        return SpectralLocal(x=X, **values)
-
-    def pair(self, p: SpectralLocal, q: SpectralLocal) -> Characteristic:
+    def pair(self, p: Local, q: Local) -> Characteristic:
         rho, Q = overlap(p.x, p.lengthscale, q.x, q.lengthscale)
         U = jnp.sum(p.frequency * p.x - q.frequency * q.x, axis=-1)
         return Characteristic(p.amplitude * q.amplitude * rho, Q, U)
 
-    def cross(self, p: SpectralLocal, q: SpectralLocal) -> Array:
-        def window(local: SpectralLocal) -> pairwise.Window:
+    def cross(self, p: Local, q: Local) -> Array:
+        def window(local: Local) -> pairwise.Window:
             angle = jnp.sum(local.frequency * local.x[:, None], axis=-1)
             return pairwise.Window(local.x, local.lengthscale, local.amplitude, angle=angle)
 
@@ -79,48 +68,36 @@ class ConvolutionalSpectral(AbstractMixture):
     give ``mean`` instead of ``frequency`` for the paper's μ. ``FullConvolutionalSpectral`` takes full matrices Σ(x).
     """
 
-    lengthscale: fn.Parameter = eqx.field(converter=fn.as_lengthscale)
-    frequency: fn.Parameter | None = eqx.field(default=None, converter=fn.optional(fn.as_frequency))
-    amplitude: fn.Parameter = eqx.field(default=1.0, converter=fn.as_amplitude)
-    mean: fn.Parameter | None = eqx.field(default=None, converter=fn.optional(fn.as_mean), kw_only=True)
+    lengthscale: Parameter = vector(positive=True, unit="x")
+    frequency: Parameter | None = vector(unit="rad/x", default=None)
+    amplitude: Parameter = scalar(nonnegative=True, unit="y", default=1.0)
+    mean: Parameter | None = vector(unit="rad x", default=None, kw_only=True)
 
     def __check_init__(self) -> None:
         _frequency_or_mean(self)
 
-    def local(self, X: Array) -> SpectralLocal:
-        if self.mean is None:
-            values = fn.evaluate(self, X, lengthscale=fn.lengthscale, frequency=fn.frequency, amplitude=fn.amplitude)
-        else:
-            values = fn.evaluate(self, X, lengthscale=fn.lengthscale, mean=fn.frequency, amplitude=fn.amplitude)
+    def local(self, X: Array) -> Local:
+        values = self.values_at(X)
+        if self.mean is not None:
             values["frequency"] = values.pop("mean") / values["lengthscale"] ** 2
-        return SpectralLocal(x=X, **values)
+        return Local(x=X, **values)
 
-    def pair(self, p: SpectralLocal, q: SpectralLocal) -> Characteristic:
+    def pair(self, p: Local, q: Local) -> Characteristic:
         rho, Q = overlap(p.x, p.lengthscale, q.x, q.lengthscale)
         a, b = p.lengthscale**2, q.lengthscale**2
         U = jnp.sum((a * p.frequency + b * q.frequency) / (a + b) * (p.x - q.x), axis=-1)
         S = jnp.sum((p.frequency - q.frequency) ** 2 * (a / (a + b)) * b, axis=-1)
         return Characteristic(p.amplitude * q.amplitude * rho, Q + S, U)
 
-    def cross(self, p: SpectralLocal, q: SpectralLocal) -> Array:
-        return pairwise.windowed_cross(pairwise.Window(**p._asdict()), pairwise.Window(**q._asdict()))
+    def cross(self, p: Local, q: Local) -> Array:
+        return pairwise.windowed_cross(pairwise.Window(**vars(p)), pairwise.Window(**vars(q)))
 
-    def basis(self, p: SpectralLocal, u: Array) -> Array:
+    def basis(self, p: Local, u: Array) -> Array:
         """K_x(u) of one input at one point u: complex ``[a]``, of unit norm times the amplitude.
 
         K_x(u) = σ Π (π ℓ²)^(−1/4) exp(−½((u − x)/ℓ)² + iω(u − x)); Eq. 3 of the paper, normalised.
         """
         return window(u - p.x, p.lengthscale, p.frequency, jnp.zeros_like(p.frequency), p.amplitude)
-
-
-class FullLocal(NamedTuple):
-    """Inputs ``[n, d]``, matrices Σ ``[n, a, d, d]``, log|Σ| and amplitudes ``[n, a]``, frequencies ``[n, a, d]``."""
-
-    x: Array
-    covariance: Array
-    log_determinant: Array
-    frequency: Array
-    amplitude: Array
 
 
 class FullConvolutionalSpectral(AbstractMixture):
@@ -133,23 +110,21 @@ class FullConvolutionalSpectral(AbstractMixture):
     ``mean`` instead of ``frequency`` is the paper's μ = Σω.
     """
 
-    covariance: fn.Parameter = eqx.field(converter=fn.as_covariance)
-    frequency: fn.Parameter | None = eqx.field(default=None, converter=fn.optional(fn.as_frequency))
-    amplitude: fn.Parameter = eqx.field(default=1.0, converter=fn.as_amplitude)
-    mean: fn.Parameter | None = eqx.field(default=None, converter=fn.optional(fn.as_mean), kw_only=True)
+    covariance: Parameter = matrix(unit="x²")
+    frequency: Parameter | None = vector(unit="rad/x", default=None)
+    amplitude: Parameter = scalar(nonnegative=True, unit="y", default=1.0)
+    mean: Parameter | None = vector(unit="rad x", default=None, kw_only=True)
 
     def __check_init__(self) -> None:
         _frequency_or_mean(self)
 
-    def local(self, X: Array) -> FullLocal:
-        if self.mean is None:
-            values = fn.evaluate(self, X, covariance=fn.covariance, frequency=fn.frequency, amplitude=fn.amplitude)
-        else:
-            values = fn.evaluate(self, X, covariance=fn.covariance, mean=fn.frequency, amplitude=fn.amplitude)
+    def local(self, X: Array) -> Local:
+        values = self.values_at(X)
+        if self.mean is not None:
             values["frequency"] = jnp.linalg.solve(values["covariance"], values.pop("mean")[..., None])[..., 0]
-        return FullLocal(x=X, log_determinant=jnp.linalg.slogdet(values["covariance"])[1], **values)
+        return Local(x=X, log_determinant=jnp.linalg.slogdet(values["covariance"])[1], **values)
 
-    def pair(self, p: FullLocal, q: FullLocal) -> Characteristic:
+    def pair(self, p: Local, q: Local) -> Characteristic:
         tau = p.x - q.x
         delta = p.frequency - q.frequency
         mean = _apply(p.covariance, p.frequency) + _apply(q.covariance, q.frequency)

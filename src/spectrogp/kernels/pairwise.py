@@ -5,7 +5,7 @@ kernel with Gaussian windows is one sum over components,
 
     K_ij = Σ_a h_i h_j C_ij        C + iS = exp(−E/2 + iU) / N
 
-with a factor h per input and E, U, N of pairs, made from vectors per input (a *form*, below). With G the gradient in
+with a factor h per input and E, U, N of pairs, made from vectors per input (a *form*, ``forms``). With G the gradient in
 K, the gradient in a vector θ_i is a row sum, that in θ_j a column sum, of a matrix linear in GC and GS. A small matrix
 keeps C and S for its gradient, a large one stores nothing between the passes. What makes it fast on a CPU, where XLA
 compiles elementwise operations to loops:
@@ -26,17 +26,15 @@ from __future__ import annotations
 
 import functools
 import itertools
-import math
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-Vectors: TypeAlias = tuple[Array, ...]
-# (E, U, N, turn): exp(−E/2 + iU) (turn₀ − i turn₁)/N of pairs; None for U = 0, N = 1, turn = (1, 0)
-Polar: TypeAlias = tuple[Any, Any, Any, Any]
+from .forms import CHIRPLET, CONVOLUTIONAL, QUADRATIC, STATIONARY, Form, Vectors
+from .sincos import sincos
 
 # A tile of the gradient has at most so many columns, and so many entries over all components: 1 MB in float64. Smaller
 # ones are as fast on one thread but too small to share among several, larger ones leave the cache, and those of 128
@@ -65,18 +63,6 @@ class _Side(NamedTuple):
     angle: Array | None  # [a, n]
 
 
-class _Form(NamedTuple):
-    """A kernel family: ``polar`` over all dimensions, and ``slopes``, the gradient along one of them.
-
-    ``slopes`` takes GC and GS and gives, for each vector of the left side, the matrix whose row sums are its gradient,
-    and for each of the right side that whose column sums are. The first belongs to x, is the same on both sides and
-    enters with opposite signs: T = −∂/∂τ.
-    """
-
-    polar: Callable[[Array, Array], Polar]
-    slopes: Callable[[Array, Array, Array, Array], tuple[Vectors, Vectors]]
-
-
 @jax.jit
 def stationary_cross(p: Window, q: Window) -> Array:
     """SE and, with ``frequency``, SM: Σ_a σ_i σ_j exp(−‖τ/ℓ_i‖²/2) cos⟨ω_i, τ⟩ ``[n, m]``.
@@ -86,7 +72,7 @@ def stationary_cross(p: Window, q: Window) -> Array:
     """
     narrow = 1.0 / p.lengthscale
     left = (p.x[:, None], narrow) if p.frequency is None else (p.x[:, None], narrow, p.frequency)
-    return _cross(_STATIONARY, _side(left, p.amplitude), _side((q.x[:, None],), q.amplitude))
+    return _cross(STATIONARY, _side(left, p.amplitude), _side((q.x[:, None],), q.amplitude))
 
 
 def windowed_cross(p: Window, q: Window) -> Array:
@@ -112,7 +98,7 @@ def _windowed(p: Window, q: Window | None) -> Array:
         vectors = (w.x[:, None] / unit, lengthscale**2)
         return _side(vectors if w.frequency is None else (*vectors, w.frequency * unit), h, w.angle)
 
-    form = _QUADRATIC if p.frequency is None else _CONVOLUTIONAL
+    form = QUADRATIC if p.frequency is None else CONVOLUTIONAL
     return _gram(form, side(p)) if q is None else _cross(form, side(p), side(q))
 
 
@@ -125,7 +111,7 @@ def _chirplet(p: Any, q: Any) -> Array:
         h = w.amplitude * jnp.sqrt(jnp.sqrt(_product(alpha)))
         return _side((w.x[:, None] / unit, alpha, w.frequency * unit, w.chirp * unit**2), h)
 
-    return _gram(_CHIRPLET, side(p)) if q is None else _cross(_CHIRPLET, side(p), side(q))
+    return _gram(CHIRPLET, side(p)) if q is None else _cross(CHIRPLET, side(p), side(q))
 
 
 def _same(p: Any, q: Any) -> bool:
@@ -133,175 +119,10 @@ def _same(p: Any, q: Any) -> bool:
     return all(left is right for left, right in zip(jax.tree.leaves(p), jax.tree.leaves(q), strict=True))
 
 
-def sincos(u: Array) -> tuple[Array, Array]:
-    """Sine and cosine by polynomials that vectorise: absolute error below 3e-16 (float64) or 1e-7 (float32).
-
-    u = kπ/2 + t with |t| ≤ π/4; π/2 is in three parts, k times the first two of which is exact, and the parts and the
-    polynomials in t are fdlibm's (float64) and Cephes' (float32). The bounds hold for |u| ≤ 1e4; beyond 1e6 (float64)
-    errors grow like the rounding of u itself, and beyond 1e15 (float64) or 1e7 (float32) the values mean nothing.
-    """
-    parts, sine, cosine = _SINCOS[jnp.dtype(u.dtype).name]
-    k = jnp.round(u * (2.0 / math.pi))
-    t = functools.reduce(lambda rest, part: rest - k * part, parts, u)
-    z = t * t
-
-    def polynomial(coefficients: Any) -> Array:
-        return functools.reduce(lambda value, coefficient: value * z + coefficient, coefficients)
-
-    s, c = t + t * z * polynomial(sine), (1.0 - 0.5 * z) + z * z * polynomial(cosine)
-    quadrant = k - 4.0 * jnp.floor(0.25 * k)
-    odd = (quadrant == 1.0) | (quadrant == 3.0)
-    s, c = jnp.where(odd, c, s), jnp.where(odd, s, c)
-    return jnp.where(quadrant >= 2.0, -s, s), jnp.where((quadrant == 1.0) | (quadrant == 2.0), -c, c)
+# Matrices and gradients of any form
 
 
-# The parts of π/2; (sin t / t − 1)/t² and (cos t − 1 + t²/2)/t⁴ as polynomials in t², highest power first.
-# fmt: off
-_SINCOS: dict[str, tuple[tuple[float, ...], ...]] = {
-    "float64": (
-        (1.57079632673412561417, 6.07710050630396597660e-11, 2.02226624879595063154e-21),
-        (1.58969099521155010221e-10, -2.50507602534068634195e-8, 2.75573137070700676789e-6,
-         -1.98412698298579493134e-4, 8.33333333332248946124e-3, -1.66666666666666324348e-1),
-        (-1.13596475577881948265e-11, 2.08757232129817482790e-9, -2.75573143513906633035e-7,
-         2.48015872894767294178e-5, -1.38888888888741095749e-3, 4.16666666666666019037e-2),
-    ),
-    "float32": (
-        (1.5703125, 4.837512969970703e-4, 7.549789948768648e-8),
-        (-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1),
-        (2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2),
-    ),
-}
-# fmt: on
-
-
-# --- the forms ---
-
-
-def _stationary_polar(p: Array, q: Array) -> Polar:
-    """E = Σ (τ/ℓ_i)², U = ⟨ω_i, τ⟩."""
-    E, U = cast(Any, (0.0, 0.0))
-    for (x, narrow, *frequency), (y,) in zip(p, q, strict=True):
-        E = E + ((x - y) * narrow) ** 2
-        U = U + (x - y) * frequency[0] if frequency else None
-    return E, U, None, None
-
-
-def _stationary_slopes(p: Array, q: Array, C: Array, S: Array) -> tuple[Vectors, Vectors]:
-    """With n = 1/ℓ: T = n² τ C + ω S, ∂/∂n = −n τ² C, ∂/∂ω = −τ S."""
-    x, narrow, *frequency = p
-    tau = x - q[0]
-    T = narrow**2 * tau * C + sum(w * S for w in frequency)
-    return (T, -narrow * tau**2 * C, *(-tau * S for _ in frequency)), (T,)
-
-
-def _quadratic_polar(p: Array, q: Array) -> Polar:
-    """With a = ℓ_i², b = ℓ_j²: E = Q = Σ τ²/(a + b), N = Π sqrt((a + b)/2), h = σ Π sqrt ℓ."""
-    E, product = cast(Any, (0.0, 1.0))
-    for (x, a), (y, b) in zip(p, q, strict=True):
-        E = E + (x - y) ** 2 / (a + b)
-        product = product * (a + b)
-    # The factor 2^(−D/2) stays outside: XLA turns a division by a bare root into rsqrt, which AVX2 does not vectorise.
-    return E, None, 2.0 ** (-0.5 * len(p)) * jnp.sqrt(product), None
-
-
-def _quadratic_slopes(p: Array, q: Array, C: Array, _: Array) -> tuple[Vectors, Vectors]:
-    """With r = 1/(a + b): T = r τ C and ∂/∂a = ∂/∂b = ½ r (r τ² − 1) C."""
-    (x, a), (y, b) = p, q
-    r, tau = 1.0 / (a + b), x - y
-    both = (r * tau * C, 0.5 * r * (r * tau**2 - 1.0) * C)
-    return both, both
-
-
-def _convolutional_polar(p: Array, q: Array) -> Polar:
-    """E = Q + S = Σ (τ² + ab δ²)/(a + b) with δ = ω_i − ω_j, U = Σ τ (aω_i + bω_j)/(a + b), N and h as above."""
-    E, U, product = cast(Any, (0.0, 0.0, 1.0))
-    for (x, a, v), (y, b, w) in zip(p, q, strict=True):
-        r = 1.0 / (a + b)
-        E = E + ((x - y) ** 2 + (v - w) ** 2 * (a * b)) * r
-        U = U + (x - y) * (a * v + b * w) * r
-        product = product * (a + b)
-    return E, U, 2.0 ** (-0.5 * len(p)) * jnp.sqrt(product), None
-
-
-def _convolutional_slopes(p: Array, q: Array, C: Array, S: Array) -> tuple[Vectors, Vectors]:
-    """With r = 1/(a + b), δ = ω_i − ω_j:
-
-    T = r (τ C + (aω_i + bω_j) S)
-    ∂/∂a = ½ r [r ((τ² − b²δ²) C − 2 τbδ S) − C]     ∂/∂ω_i = −a r (bδ C + τ S)
-    ∂/∂b = ½ r [r ((τ² − a²δ²) C + 2 τaδ S) − C]     ∂/∂ω_j = b r (aδ C − τ S)
-
-    They hold differences of frequencies only, so they stay accurate when all frequencies are large.
-    """
-    (x, a, v), (y, b, w) = p, q
-    r, tau = 1.0 / (a + b), x - y
-    ad, bd = a * (v - w), b * (v - w)
-    T = r * (tau * C + (a * v + b * w) * S)
-    left = 0.5 * r * (r * ((tau**2 - bd**2) * C - 2.0 * (tau * bd) * S) - C), -a * r * (bd * C + tau * S)
-    right = 0.5 * r * (r * ((tau**2 - ad**2) * C + 2.0 * (tau * ad) * S) - C), b * r * (ad * C - tau * S)
-    return (T, *left), (T, *right)
-
-
-def _chirplet_polar(p: Array, q: Array) -> Polar:
-    """The complex form of ``Chirplet`` in real numbers.
-
-    With α = ℓ⁻², A = a_i + ā_j = s − ig, s = α_i + α_j, g = c_i − c_j, m = |A|², the dechirped differences
-    v_i = δ − c_i τ, v_j = δ − c_j τ, and e the exponent (−½(a_i ā_j τ² + δ²) − iτ(ā_j ω_i + a_i ω_j))/A:
-
-        E = −2 Re e = Σ (α_i v_j² + α_j v_i² + α_i α_j s τ²)/m
-        U = −Im e = Σ τ(ω_i + ω_j)/2 + (g v_i v_j − τ(α_i² v_j − α_j² v_i))/(2m)
-
-    sums of terms that do not cancel. sqrt(2/A) = ((√m + s) + ig)/(√m sqrt(√m + s)) is a turn by half the angle of A
-    without an arctangent; h = σ Π α^¼ completes the prefactor.
-    """
-    E, U, c, s, moduli, roots = cast(Any, (0.0, 0.0, 1.0, 0.0, 1.0, 1.0))
-    for (x, alpha, v, chirp), (y, beta, w, other) in zip(p, q, strict=True):
-        tau, delta, total, g = x - y, v - w, alpha + beta, chirp - other
-        r = 1.0 / (total**2 + g**2)
-        modulus = jnp.sqrt(total**2 + g**2)
-        vi, vj = delta - chirp * tau, delta - other * tau
-        E = E + (alpha * vj**2 + beta * vi**2 + alpha * beta * total * tau**2) * r
-        U = U + 0.5 * (tau * (v + w) + (g * vi * vj - tau * (alpha**2 * vj - beta**2 * vi)) * r)
-        c, s = c * (modulus + total) - s * g, s * (modulus + total) + c * g
-        moduli, roots = moduli * modulus, roots * (modulus + total)
-    return E, U, moduli * jnp.sqrt(roots), (c, s)
-
-
-def _chirplet_slopes(p: Array, q: Array, C: Array, S: Array) -> tuple[Vectors, Vectors]:
-    """Derivatives of ζ = e − ½ log A, whose exponential is C − iS, by the complex a = a_i and b = ā_j:
-
-        ε_i = (δ + iτb)/A      ∂ζ/∂ω_i = −ε_i      ∂ζ/∂a = ½(ε_i² − 1/A)      ∂ζ/∂τ = i(aε_i − ω_i)
-        ε_j = (δ − iτa)/A      ∂ζ/∂ω_j = ε_j       ∂ζ/∂b = ½(ε_j² − 1/A)
-
-    and for a real parameter ∂C/∂θ = Re((C − iS) ∂ζ/∂θ), with a = α_i − ic_i and b = α_j + ic_j.
-    """
-    (x, alpha, v, chirp), (y, beta, w, other) = p, q
-    tau, delta, total, g = x - y, v - w, alpha + beta, chirp - other
-    r = 1.0 / (total**2 + g**2)
-    real, imaginary = total * r, g * r  # of 1/A
-
-    def side(f: Array, k: Array) -> tuple[Array, Array, Array, Array]:
-        """ε = (f + ik)/A and ∂ζ/∂a = ½(ε² − 1/A)."""
-        er, ei = f * real - k * imaginary, f * imaginary + k * real
-        return er, ei, 0.5 * (er**2 - ei**2 - real), er * ei - 0.5 * imaginary
-
-    er, ei, ar, ai = side(delta - other * tau, tau * beta)
-    fr, fi, br, bi = side(delta - chirp * tau, -tau * alpha)
-    T = (alpha * ei - chirp * er) * C - (alpha * er + chirp * ei - v) * S
-    left = (ar * C + ai * S, -(er * C + ei * S), ai * C - ar * S)
-    right = (br * C + bi * S, fr * C + fi * S, br * S - bi * C)
-    return (T, *left), (T, *right)
-
-
-_STATIONARY = _Form(_stationary_polar, _stationary_slopes)
-_QUADRATIC = _Form(_quadratic_polar, _quadratic_slopes)
-_CONVOLUTIONAL = _Form(_convolutional_polar, _convolutional_slopes)
-_CHIRPLET = _Form(_chirplet_polar, _chirplet_slopes)
-
-
-# --- matrices and gradients of any form ---
-
-
-def _matrix(form: _Form, p: _Side, q: _Side) -> Array:
+def _matrix(form: Form, p: _Side, q: _Side) -> Array:
     if _small(p, q):
         return _matrix_and_pairs(form, p, q)[0]
     rows, columns = _packed((p, q))
@@ -318,7 +139,7 @@ def _small(p: _Side, q: _Side) -> bool:
     return p.factor.size * q.factor.shape[-1] <= _AT_ONCE
 
 
-def _matrix_and_pairs(form: _Form, p: _Side, q: _Side) -> tuple[Array, tuple[Array, Array] | None]:
+def _matrix_and_pairs(form: Form, p: _Side, q: _Side) -> tuple[Array, tuple[Array, Array] | None]:
     """K and, of a small matrix, the C and S that its gradient needs as well."""
     if not _small(p, q):
         return _matrix(form, p, q), None
@@ -327,7 +148,7 @@ def _matrix_and_pairs(form: _Form, p: _Side, q: _Side) -> tuple[Array, tuple[Arr
     return functools.reduce(jnp.add, (p.factor[..., None] * q.factor[..., None, :]) * C), (C, S)
 
 
-def _pairs(form: _Form, p: _Side, q: _Side, G: Any = 1.0) -> tuple[Array, Array]:
+def _pairs(form: Form, p: _Side, q: _Side, G: Any = 1.0) -> tuple[Array, Array]:
     """G times C and S of all pairs ``[a, n, m]``."""
     modulus, cosine, sine, N = _waves(form, p, q, _stored)
     waves = (G * modulus * wave for wave in (cosine, sine))
@@ -335,7 +156,7 @@ def _pairs(form: _Form, p: _Side, q: _Side, G: Any = 1.0) -> tuple[Array, Array]
     return C, S
 
 
-def _gradients(form: _Form, p: _Side, q: _Side, pairs: Any, G: Array, sides: tuple[_Side, ...]) -> tuple[_Side, ...]:
+def _gradients(form: Form, p: _Side, q: _Side, pairs: Any, G: Array, sides: tuple[_Side, ...]) -> tuple[_Side, ...]:
     """Row sums for p and, with q among the ``sides``, column sums for it: from C and S if there are, else over tiles.
 
     A last tile that would overhang moves back, with G = 0 where it overlaps.
@@ -363,17 +184,17 @@ _cross = jax.custom_vjp(_matrix, nondiff_argnums=(0,))
 _gram = jax.custom_vjp(lambda form, p: _matrix(form, p, p), nondiff_argnums=(0,))
 
 
-def _cross_forward(form: _Form, p: _Side, q: _Side) -> tuple[Array, Any]:
+def _cross_forward(form: Form, p: _Side, q: _Side) -> tuple[Array, Any]:
     K, pairs = _matrix_and_pairs(form, p, q)
     return K, (p, q, pairs)
 
 
-def _cross_backward(form: _Form, residuals: tuple[_Side, _Side, Any], G: Array) -> tuple[_Side, ...]:
+def _cross_backward(form: Form, residuals: tuple[_Side, _Side, Any], G: Array) -> tuple[_Side, ...]:
     p, q, pairs = residuals
     return _gradients(form, p, q, pairs, G, (p, q))
 
 
-def _gram_backward(form: _Form, residuals: tuple[_Side, _Side, Any], G: Array) -> tuple[_Side, ...]:
+def _gram_backward(form: Form, residuals: tuple[_Side, _Side, Any], G: Array) -> tuple[_Side, ...]:
     """K_ij = K_ji, so a column sum of the gradient is a row sum with Gᵀ in the place of G."""
     p, _, pairs = residuals
     return _gradients(form, p, p, pairs, G + G.T, (p,))
@@ -383,7 +204,7 @@ _cross.defvjp(_cross_forward, _cross_backward)
 _gram.defvjp(lambda form, p: _cross_forward(form, p, p), _gram_backward)
 
 
-def _tile_gradient(form: _Form, p: _Side, q: _Side, C: Array, S: Array) -> tuple[_Side, _Side]:
+def _tile_gradient(form: Form, p: _Side, q: _Side, C: Array, S: Array) -> tuple[_Side, _Side]:
     """The gradients in both sides, from GC and GS."""
 
     def along_rows(Z: Array) -> Array:
@@ -404,7 +225,7 @@ def _tile_gradient(form: _Form, p: _Side, q: _Side, C: Array, S: Array) -> tuple
     return _Side(left, along_rows(C), angles[0]), _Side(right, along_columns(C), angles[1])
 
 
-def _waves(form: _Form, p: _Side, q: _Side, store: Callable[[Array], Array]) -> tuple[Array, Any, Any, Array | None]:
+def _waves(form: Form, p: _Side, q: _Side, store: Callable[[Array], Array]) -> tuple[Array, Any, Any, Array | None]:
     """exp(−E/2), cosine and sine of U less the turn, and N of all pairs ``[..., n, m]``."""
     E, U, N, turn = form.polar(p.vectors[..., None], q.vectors[..., None, :])
     if p.angle is not None and q.angle is not None:

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from .. import functions as fn
+from ..core import Module
+from ..parameters import Function, Parameter, scalar, vector
 from . import pairwise
-from .base import AbstractMixture, Characteristic
+from .base import AbstractMixture, Characteristic, Local
 from .nonstationary import overlap
-
-
-class PhaseLocal(NamedTuple):
-    """Inputs ``[n, d]``, lengthscales ``[n, a, d]``, phases and amplitudes ``[n, a]``."""
-
-    x: Array
-    lengthscale: Array
-    phase: Array
-    amplitude: Array
 
 
 class Phase(AbstractMixture):
@@ -31,29 +22,20 @@ class Phase(AbstractMixture):
     values ``[n]`` or ``[n, a]``, in radians. In one dimension φ = ∫ω for a frequency ω(x). Beyond the paper.
     """
 
-    lengthscale: fn.Parameter = eqx.field(converter=fn.as_lengthscale)
-    phase: fn.Function
-    amplitude: fn.Parameter = eqx.field(default=1.0, converter=fn.as_amplitude)
+    lengthscale: Parameter = vector(positive=True, unit="x")
+    phase: Function = scalar(varying=True, unit="rad")
+    amplitude: Parameter = scalar(nonnegative=True, unit="y", default=1.0)
 
-    def __check_init__(self) -> None:
-        if not callable(self.phase):
-            raise TypeError(f"phase must be a callable of inputs [n, d], got {type(self.phase).__name__}")
-
-    def local(self, X: Array) -> PhaseLocal:
-        return PhaseLocal(
-            x=X, **fn.evaluate(self, X, lengthscale=fn.lengthscale, phase=fn.phase, amplitude=fn.amplitude)
-        )
-
-    def pair(self, p: PhaseLocal, q: PhaseLocal) -> Characteristic:
+    def pair(self, p: Local, q: Local) -> Characteristic:
         rho, Q = overlap(p.x, p.lengthscale, q.x, q.lengthscale)
         return Characteristic(p.amplitude * q.amplitude * rho, Q, p.phase - q.phase)
 
-    def cross(self, p: PhaseLocal, q: PhaseLocal) -> Array:
+    def cross(self, p: Local, q: Local) -> Array:
         left, right = (pairwise.Window(s.x, s.lengthscale, s.amplitude, angle=s.phase) for s in (p, q))
         return pairwise.windowed_cross(left, right)
 
 
-class IntegratedPhase(eqx.Module):
+class IntegratedPhase(Module):
     """φ(x) = ∫ω over one input dimension, as the phase of a kernel: values ``[n, a]``.
 
     ``frequency`` is a callable with values ``[n, a, 1]``, angular. Gauss–Legendre sums over the cells between ``nodes``
@@ -61,7 +43,7 @@ class IntegratedPhase(eqx.Module):
     exact to rounding where cells are short beside the scale on which ω changes.
     """
 
-    frequency: fn.Function
+    frequency: Function
     nodes: Array | np.ndarray
 
     def __check_init__(self) -> None:
@@ -88,14 +70,14 @@ class IntegratedPhase(eqx.Module):
         return half[:, None] * jnp.einsum("q,nqa->na", weights, omega)
 
 
-class PlanePhase(eqx.Module):
+class PlanePhase(Module):
     """φ(x) = ⟨ω, x⟩ + h(x): a plane wave and a function that bends it, in any number of dimensions; values ``[n, a]``.
 
     ``frequency`` is ``[a, d]``, angular; ``bend`` is a callable with values ``[n, a]``.
     """
 
     frequency: Any
-    bend: fn.Function
+    bend: Function
 
     def __call__(self, X: Array) -> Array:
         return X @ jnp.asarray(self.frequency, X.dtype).T + self.bend(X)

@@ -2,32 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-import equinox as eqx
 import jax.numpy as jnp
 from jax import Array
 
-from .. import functions as fn
+from ..parameters import Parameter, scalar, vector
 from . import pairwise
-from .base import AbstractMixture, Characteristic
-
-
-class QuadraticLocal(NamedTuple):
-    """Inputs ``[n, d]``, lengthscales ``[n, a, d]`` and amplitudes ``[n, a]``: a kernel without frequencies."""
-
-    x: Array
-    lengthscale: Array
-    amplitude: Array
-
-
-class SpectralLocal(NamedTuple):
-    """Inputs ``[n, d]``, lengthscales and frequencies ``[n, a, d]``, amplitudes ``[n, a]``."""
-
-    x: Array
-    lengthscale: Array
-    frequency: Array
-    amplitude: Array
+from .base import AbstractMixture, Characteristic, Local
 
 
 class SquaredExponential(AbstractMixture):
@@ -36,18 +16,15 @@ class SquaredExponential(AbstractMixture):
     In the family's form D = ‖τ/ℓ‖² and U = 0. Rasmussen & Williams (2006), Eq. 4.9.
     """
 
-    lengthscale: fn.Parameter = eqx.field(converter=fn.as_constant_lengthscale)
-    amplitude: fn.Parameter = eqx.field(default=1.0, converter=fn.as_amplitude)
+    lengthscale: Parameter = vector(positive=True, constant=True, unit="x")
+    amplitude: Parameter = scalar(nonnegative=True, unit="y", default=1.0)
 
-    def local(self, X: Array) -> QuadraticLocal:
-        return QuadraticLocal(x=X, **fn.evaluate(self, X, lengthscale=fn.lengthscale, amplitude=fn.amplitude))
-
-    def pair(self, p: QuadraticLocal, q: QuadraticLocal) -> Characteristic:
+    def pair(self, p: Local, q: Local) -> Characteristic:
         D = jnp.sum(((p.x - q.x) / p.lengthscale) ** 2, axis=-1)
         return Characteristic(p.amplitude * q.amplitude, D, jnp.zeros_like(D))
 
-    def cross(self, p: QuadraticLocal, q: QuadraticLocal) -> Array:
-        return pairwise.stationary_cross(pairwise.Window(**p._asdict()), pairwise.Window(**q._asdict()))
+    def cross(self, p: Local, q: Local) -> Array:
+        return pairwise.stationary_cross(pairwise.Window(**vars(p)), pairwise.Window(**vars(q)))
 
 
 class SpectralMixture(AbstractMixture):
@@ -58,18 +35,14 @@ class SpectralMixture(AbstractMixture):
     1/(2πℓ) cycles per input unit.
     """
 
-    lengthscale: fn.Parameter = eqx.field(converter=fn.as_constant_lengthscale)
-    frequency: fn.Parameter = eqx.field(converter=fn.as_constant_frequency)
-    amplitude: fn.Parameter = eqx.field(default=1.0, converter=fn.as_amplitude)
+    lengthscale: Parameter = vector(positive=True, constant=True, unit="x")
+    frequency: Parameter = vector(unit="rad/x", constant=True)
+    amplitude: Parameter = scalar(nonnegative=True, unit="y", default=1.0)
 
-    def local(self, X: Array) -> SpectralLocal:
-        values = fn.evaluate(self, X, lengthscale=fn.lengthscale, frequency=fn.frequency, amplitude=fn.amplitude)
-        return SpectralLocal(x=X, **values)
-
-    def pair(self, p: SpectralLocal, q: SpectralLocal) -> Characteristic:
+    def pair(self, p: Local, q: Local) -> Characteristic:
         tau = p.x - q.x
         D = jnp.sum((tau / p.lengthscale) ** 2, axis=-1)
         return Characteristic(p.amplitude * q.amplitude, D, jnp.sum(p.frequency * tau, axis=-1))
 
-    def cross(self, p: SpectralLocal, q: SpectralLocal) -> Array:
-        return pairwise.stationary_cross(pairwise.Window(**p._asdict()), pairwise.Window(**q._asdict()))
+    def cross(self, p: Local, q: Local) -> Array:
+        return pairwise.stationary_cross(pairwise.Window(**vars(p)), pairwise.Window(**vars(q)))

@@ -1,24 +1,39 @@
-"""Models: a kernel, a likelihood, and how the likelihood of the data is computed or approximated."""
+"""Models: data, a kernel, a likelihood, and how the likelihood of the data is computed or approximated."""
 
-from .base import AbstractModel, AbstractObjective
+from . import likelihoods
+from .base import BLOCK, AbstractModel, AbstractObjective, as_outputs
 from .collapsed import CollapsedGP
+from .data import Data
 from .exact import ExactGP
+from .likelihoods import AbstractLikelihood, Bernoulli, Gaussian, StudentT
 from .linear import LinearRegression
-from .neighbour import FullScaleGP, NeighbourGP, Neighbourhoods, Refresh
+from .moments import Moments
+from .neighbours import AbstractNeighbourModel, FullScaleGP, NeighbourGP, Neighbourhoods, Refresh, random_order
 from .stochastic import DoublyStochasticGP
 from .variational import SparseGP, VariationalGP
 
 __all__ = [
+    "BLOCK",
+    "AbstractLikelihood",
     "AbstractModel",
+    "AbstractNeighbourModel",
     "AbstractObjective",
+    "Bernoulli",
     "CollapsedGP",
+    "Data",
     "DoublyStochasticGP",
     "ExactGP",
     "FullScaleGP",
+    "Gaussian",
     "LinearRegression",
+    "Moments",
     "NeighbourGP",
     "Neighbourhoods",
     "Refresh",
     "SparseGP",
+    "StudentT",
     "VariationalGP",
+    "as_outputs",
+    "likelihoods",
+    "random_order",
 ]

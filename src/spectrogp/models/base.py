@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import Array
 
-from ..functions import inputs
-from ..likelihoods import AbstractLikelihood, Gaussian, Moments
-from ..linalg import symmetric_root
-from ..numerics import entry_point
-from ..parameters import constrain, log_prior
-from ..processes import realise
-from ..sampling import as_count, as_key
+from ..core import Key, Module, as_key, at_least, inputs, symmetric_root
+from ..parameters import constrain, log_prior, realise
+from .components import Selecting, count_components, without_last_column
+from .data import add_column
+from .likelihoods import AbstractLikelihood, Gaussian
+from .moments import Moments
 
 BLOCK = 2048  # test inputs predicted at once: memory stays flat in their number
 
 
-class AbstractObjective(eqx.Module):
+class AbstractObjective(Module):
     """What inference maximises or samples, as a function of raw parameters."""
 
     @abstractmethod
     def log_joint(self, data: Any, key: Array | None = None) -> Array:
-        """Log likelihood (or a bound on it, or an estimate from a minibatch) plus log prior of the raw parameters."""
+        """Log likelihood (or a bound on it, or an estimate from a minibatch) plus log prior of the raw parameters.
+
+        Args:
+            data: ``Data``, or for models with neighbours their ``Neighbourhoods``.
+            key: A JAX random key, for objectives that are estimated from draws.
+        """
 
 
 class AbstractModel(AbstractObjective):
@@ -34,10 +38,12 @@ class AbstractModel(AbstractObjective):
 
     ``log_joint`` is what inference maximises or samples: the log likelihood (or a bound on it, or an unbiased estimate
     of it from a minibatch) plus the log prior of all parameters, as a function of their raw values. Parameters are
-    constrained and functions realised once, by ``enter``; the formulas of the models see plain arrays and functions.
+    constrained and functions realised once, by ``realise``; the formulas of the models see plain arrays and functions.
     """
 
-    # What each model defines, on an entered model:
+    inputs_of_its_own: ClassVar[tuple[str, ...]] = ()  # fields that are inputs, such as inducing ones
+
+    # What each model defines, on a realised model:
 
     @abstractmethod
     def log_likelihood(self, data: Any, key: Array | None) -> Array:
@@ -53,61 +59,125 @@ class AbstractModel(AbstractObjective):
 
     # What follows from it:
 
-    @entry_point
-    def enter(self) -> Self:
-        """This model with constrained parameters and plain functions (an entered model stays as it is)."""
-        return realise(constrain(self))
+    def realise(self, key: Array | None = None) -> Self:
+        """This model with constrained parameters and plain functions (a realised model stays as it is).
 
-    def ready(self, data: Any, X: Any) -> Any:
-        """What to give as ``data`` for predictions at ``X`` inside ``jit``, found outside it: mostly the data."""
+        Args:
+            key: A JAX random key for a draw of the functions given their whitened values; None for conditional means.
+        """
+        return realise(constrain(self), key)
+
+    def prepare(self, data: Any, X: Any) -> Any:
+        """What to give as ``data`` for predictions at ``X`` inside ``jit``, found outside it: mostly the data.
+
+        Args:
+            data: What the model was fitted to.
+            X: Inputs ``[t, d]`` of the predictions.
+        """
         del X
         return data
 
     def log_joint(self, data: Any, key: Array | None = None) -> Array:
-        return self.enter().log_likelihood(data, key) + log_prior(self)
+        return self.realise().log_likelihood(data, key) + log_prior(self)
 
-    @entry_point
     def predict(self, data: Any, X: Any) -> Moments:
-        """Mean and variance of the function f at inputs ``X [t, d]``."""
-        return self.enter().moments(data, inputs(X))
+        """Mean and variance of the function f.
 
-    @entry_point
+        Args:
+            data: What the model was fitted to.
+            X: Inputs ``[t, d]``, or ``[t]`` for one input dimension.
+        """
+        return self.realise().moments(data, inputs(X))
+
     def predict_output(self, data: Any, X: Any, error: Any = 0.0) -> Moments:
-        """Mean and variance of outputs y at inputs ``X [t, d]``, noise included, with known error bars ``[t]``."""
-        model, X = self.enter(), inputs(X)
-        f = model.moments(data, X)
-        likelihood, scale = _noise(model, X, error)
-        return likelihood.output(f, scale)
+        """Mean and variance of new outputs y, noise included.
 
-    @entry_point
+        Args:
+            data: What the model was fitted to.
+            X: Inputs ``[t, d]``, or ``[t]`` for one input dimension.
+            error: Known standard deviations of these outputs, ``[t]`` or one number.
+        """
+        model, X = self.realise(), inputs(X)
+        likelihood, scale = model.noise_at(X, error)
+        return likelihood.output(model.moments(data, X), scale)
+
     def log_predictive_density(self, data: Any, X: Any, y: Any, error: Any = 0.0) -> Array:
-        """log p(y | data) of each output ``y [t]`` at inputs ``X [t, d]``, noise included."""
-        model, X = self.enter(), inputs(X)
-        y = jnp.asarray(y, X.dtype)
-        if y.shape != X.shape[:1]:
-            raise ValueError(f"y must have shape [t] with t = {X.shape[0]} as X has, got {list(y.shape)}")
-        f = model.moments(data, X)
-        likelihood, scale = _noise(model, X, error)
-        return likelihood.log_predictive_density(y, f, scale)
+        """log p(y | data) ``[t]`` of each output by itself, noise included.
 
-    @entry_point
+        Args:
+            data: What the model was fitted to.
+            X: Inputs ``[t, d]``, or ``[t]`` for one input dimension.
+            y: Outputs ``[t]``.
+            error: Known standard deviations of these outputs, ``[t]`` or one number.
+        """
+        model, X = self.realise(), inputs(X)
+        y = as_outputs(y, X)
+        likelihood, scale = model.noise_at(X, error)
+        return likelihood.log_predictive_density(y, model.moments(data, X), scale)
+
     def covariance(self, data: Any, X: Any) -> Array:
-        """Joint covariance ``[t, t]`` of f at inputs ``X [t, d]``."""
-        return self.enter().joint_covariance(data, inputs(X))
+        """Joint covariance ``[t, t]`` of f.
 
-    @entry_point
-    def draw(self, data: Any, X: Any, *, key: Any, num_samples: int = 1) -> Array:
-        """Draws ``[s, t]`` of f at inputs ``X [t, d]``, jointly; ``key`` is a JAX random key or an integer seed."""
-        model, X = self.enter(), inputs(X)
+        Args:
+            data: What the model was fitted to.
+            X: Inputs ``[t, d]``, or ``[t]`` for one input dimension.
+        """
+        return self.realise().joint_covariance(data, inputs(X))
+
+    def draw(self, data: Any, X: Any, *, key: Key, num_samples: int = 1) -> Array:
+        """Draws ``[s, t]`` of f, jointly over the inputs.
+
+        Args:
+            data: What the model was fitted to.
+            X: Inputs ``[t, d]``, or ``[t]`` for one input dimension.
+            key: An integer seed or a JAX random key.
+            num_samples: How many draws s.
+        """
+        at_least(1, num_samples=num_samples)
+        model, X = self.realise(), inputs(X)
         mean = model.moments(data, X).mean
         root = symmetric_root(model.joint_covariance(data, X))
-        return mean + jax.random.normal(as_key(key), (as_count(num_samples), X.shape[0]), X.dtype) @ root.T
+        return mean + jax.random.normal(as_key(key), (num_samples, X.shape[0]), X.dtype) @ root.T
+
+    def noise_at(self, X: Array, error: Any) -> tuple[AbstractLikelihood, Array]:
+        """The likelihood of a realised model, and the scale ``[t]`` of its noise at inputs ``X [t, d]``."""
+        model: Any = self
+        error = jnp.broadcast_to(jnp.asarray(error, X.dtype), X.shape[:1])
+        return model.likelihood, model.likelihood.scale_at(X, error)
+
+    # Components of a realised model whose kernel is a sum of them (``components``):
+
+    def count_components(self, X: Array) -> int:
+        """How many components the kernel has, with inputs ``X [t, d]`` to look at."""
+        return count_components(self, X)
+
+    def component_moments(self, data: Any, X: Array, component: Any) -> Moments:
+        """Mean and variance of one component of f; the means of all components add up to the mean of f.
+
+        Args:
+            data: What ``prepare(data, X)`` gives.
+            X: Inputs ``[t, d]``.
+            component: Its number, from 0 on.
+        """
+        model: Any = self
+        model = eqx.tree_at(
+            lambda m: (m.kernel, m.likelihood),
+            model,
+            (Selecting(model.kernel), without_last_column(model.likelihood)),
+        )
+        if self.inputs_of_its_own:
+            own = lambda m: [getattr(m, name) for name in self.inputs_of_its_own]  # noqa: E731
+            model = eqx.tree_at(own, model, [add_column(value, 0.0) for value in own(model)])
+        moments: Moments = model.moments(data.with_column(0.0), add_column(X, 1.0 + component))
+        return moments
 
 
-def _noise(model: Any, X: Array, error: Any) -> tuple[AbstractLikelihood, Array]:
-    """The likelihood of an entered model, and the scale of its noise at inputs."""
-    error = jnp.broadcast_to(jnp.asarray(error, X.dtype), X.shape[:1])
-    return model.likelihood, model.likelihood.scale_at(X, error)
+def as_outputs(y: Any, X: Array) -> Array:
+    """Outputs ``[t]``, one for each row of inputs."""
+    y = jnp.asarray(y, X.dtype)
+    if y.shape != X.shape[:1]:
+        raise ValueError(f"y must have shape [t] with t = {X.shape[0]} as X has, got {list(y.shape)}")
+    return y
 
 
 def as_likelihood(value: Any) -> AbstractLikelihood:

@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 from jax import Array
 
-from ..chunking import in_blocks
-from ..conditioning import CollapsedPosterior, collapsed
-from ..data import Data
+from ..core import in_blocks
 from ..kernels import AbstractKernel
-from ..likelihoods import Gaussian, Moments
 from .base import BLOCK, AbstractModel, as_gaussian
+from .conditioning import CollapsedPosterior, collapsed
+from .data import Data
+from .likelihoods import Gaussian
+from .moments import Moments
 
 
 class CollapsedGP(AbstractModel):
-    """Sparse regression with inducing values integrated out: Titsias' bound on the log evidence, O(N M²).
+    """Sparse regression with inducing values integrated out: Titsias' bound on the log marginal likelihood, O(N M²).
 
-    At ``inducing`` = X the bound is the evidence. Titsias (2009).
+    At ``inducing`` = X the bound is that likelihood. Titsias (2009).
+
+    Args:
+        kernel: The prior covariance of f.
+        likelihood: The noise: a number, a ``Positive`` parameter, a function of the input, or a ``Gaussian``.
+        inducing: Inducing inputs ``[m, d]``, or a ``Real`` of them, which is trained too.
     """
 
     kernel: AbstractKernel
     likelihood: Gaussian = eqx.field(converter=as_gaussian)
     inducing: Any  # [m, d]
+
+    inputs_of_its_own: ClassVar[tuple[str, ...]] = ("inducing",)
 
     def log_likelihood(self, data: Data, key: Array | None) -> Array:
         del key

@@ -5,23 +5,39 @@ from __future__ import annotations
 import equinox as eqx
 from jax import Array
 
-from ..chunking import in_blocks
-from ..conditioning import ExactPosterior, log_evidence
-from ..data import Data
+from ..core import in_blocks
 from ..kernels import AbstractKernel
-from ..likelihoods import Gaussian, Moments
 from .base import BLOCK, AbstractModel, as_gaussian
+from .conditioning import ExactPosterior, log_marginal_likelihood
+from .data import Data
+from .likelihoods import Gaussian
+from .moments import Moments
 
 
 class ExactGP(AbstractModel):
-    """Exact Gaussian-process regression: the log evidence log N(y | 0, K + diag s²), O(N³)."""
+    """Exact Gaussian-process regression: the log marginal likelihood log N(y | 0, K + diag s²), O(N³).
+
+    Args:
+        kernel: The prior covariance of f.
+        likelihood: The noise: a number, a ``Positive`` parameter, a function of the input, or a ``Gaussian``.
+
+    Example:
+        >>> import numpy as np
+        >>> import spectrogp as sg
+        >>> model = sg.models.ExactGP(sg.kernels.SquaredExponential(1.0), 0.1)
+        >>> data = sg.Data([0.0, 1.0], [0.5, -0.5])
+        >>> model.predict(data, [0.5]).mean.round(6)
+        array([0.])
+    """
 
     kernel: AbstractKernel
     likelihood: Gaussian = eqx.field(converter=as_gaussian)
 
     def log_likelihood(self, data: Data, key: Array | None) -> Array:
         del key
-        return log_evidence(data.y, self.kernel.gram(self.kernel.local(data.X)), self.likelihood.variance(data))
+        return log_marginal_likelihood(
+            data.y, self.kernel.gram(self.kernel.local(data.X)), self.likelihood.variance(data)
+        )
 
     @eqx.filter_jit
     def moments(self, data: Data, X: Array) -> Moments:

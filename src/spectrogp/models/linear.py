@@ -8,16 +8,22 @@ import equinox as eqx
 import jax.numpy as jnp
 from jax import Array
 
-from ..conditioning import CollapsedPosterior, collapsed
-from ..data import Data
-from ..likelihoods import Gaussian, Moments
 from .base import AbstractModel, as_gaussian
+from .conditioning import CollapsedPosterior, collapsed
+from .data import Data
+from .likelihoods import Gaussian
+from .moments import Moments
 
 
 class LinearRegression(AbstractModel):
-    """y = ⟨w, (x, 1)⟩ + ε with w ~ N(0, deviation² I), integrated out: the log evidence, O(N D²)."""
+    """y = ⟨w, (x, 1)⟩ + ε with w ~ N(0, weight_std² I), integrated out: the log marginal likelihood, O(N D²).
 
-    deviation: Any
+    Args:
+        weight_std: Prior standard deviation of the weights: a number or a ``Positive`` parameter.
+        likelihood: The noise: a number, a ``Positive`` parameter, a function of the input, or a ``Gaussian``.
+    """
+
+    weight_std: Any
     likelihood: Gaussian = eqx.field(converter=as_gaussian)
 
     def log_likelihood(self, data: Data, key: Array | None) -> Array:
@@ -35,7 +41,7 @@ class LinearRegression(AbstractModel):
         return self._solve(data)[1].covariance(features, features.T @ features)
 
     def _features(self, X: Array) -> Array:
-        return self.deviation * jnp.concatenate([X, jnp.ones_like(X[:, :1])], axis=1).T
+        return self.weight_std * jnp.concatenate([X, jnp.ones_like(X[:, :1])], axis=1).T
 
     def _solve(self, data: Data) -> tuple[Array, CollapsedPosterior]:
         # The weights are D + 1 inducing values with identity covariance: the bound is exact, its trace term zero.

@@ -10,9 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from ..linalg import whitened_kl
-from ..parameters import Real, constrain, is_parameter, log_prior
-from ..processes import realise
+from ..core import Key, as_key, whitened_kl
+from ..parameters import Real, constrain, is_parameter, log_prior, realise
 from .base import AbstractModel, AbstractObjective
 
 
@@ -24,27 +23,34 @@ class DoublyStochasticGP(AbstractObjective):
     ones, and perhaps a minibatch of the data. Around a ``VariationalGP`` it is the bound with q(u_f) q(u_θ), around a
     model that integrates f out that with q(u_θ). Predictions come from draws, ``sampled``. Salimbeni & Deisenroth
     (2017); Shen, Heinonen & Kaski (2020), §4.
+
+    Args:
+        model: Any model with latent values; q starts at them.
+        std: The standard deviation at which q starts, in whitened units.
     """
 
     model: Any
     means: Any  # for each latent parameter, [k, m]
     roots: Any  # [k, m, m], lower triangles
 
-    def __init__(self, model: AbstractModel, *, deviation: float = 0.1) -> None:
-        """q starts at the model's latent values, with the given standard deviation."""
+    def __init__(self, model: AbstractModel, *, std: float = 0.1) -> None:
         latents = _latents(model)
         if not latents:
             raise ValueError("the model has no latent values: give a kernel or noise functions, or use a SparseGP")
         self.model = model
         self.means = [Real(_rows(np.asarray(node.raw)), role="variational") for node in latents]
         self.roots = [
-            Real(np.broadcast_to(deviation * np.eye(m.shape[1]), (*m.shape, m.shape[1])).copy(), role="variational")
+            Real(np.broadcast_to(std * np.eye(m.shape[1]), (*m.shape, m.shape[1])).copy(), role="variational")
             for m in (mean.raw for mean in self.means)
         ]
 
-    def sampled(self, key: Array) -> AbstractModel:
-        """The model with latent values drawn from q, in raw parameters."""
-        keys = jax.random.split(key, len(self.means))
+    def sampled(self, key: Key) -> AbstractModel:
+        """The model with latent values drawn from q, in raw parameters.
+
+        Args:
+            key: An integer seed or a JAX random key.
+        """
+        keys = jax.random.split(as_key(key), len(self.means))
         values = []
         for node, mean, root, one in zip(_latents(self.model), self.means, self.roots, keys, strict=True):
             m, R = jnp.asarray(mean.raw), jnp.tril(root.raw)
@@ -52,15 +58,15 @@ class DoublyStochasticGP(AbstractObjective):
             values.append(v.T.reshape(np.shape(node.raw)))
         return eqx.tree_at(lambda model: [node.raw for node in _latents(model)], self.model, values)
 
-    def log_joint(self, data: Any, key: Array | None = None) -> Array:
+    def log_joint(self, data: Any, key: Key | None = None) -> Array:
         if key is None:
             raise ValueError("a doubly stochastic bound is estimated from random draws: give a key")
-        of_values, of_functions, of_rows = jax.random.split(key, 3)
+        of_values, of_functions, of_rows = jax.random.split(as_key(key), 3)
         model = self.sampled(of_values)
-        entered = realise(constrain(model), of_functions)
+        realised = realise(constrain(model), of_functions)
         kl = sum(whitened_kl(mean.raw, jnp.tril(root.raw)) for mean, root in zip(self.means, self.roots, strict=True))
         prior = log_prior(model, "hyperparameter", "variational", "fixed")
-        return entered.log_likelihood(data, of_rows) - kl + prior
+        return realised.log_likelihood(data, of_rows) - kl + prior
 
 
 def _latents(model: Any) -> list[Any]:

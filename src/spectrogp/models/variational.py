@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import equinox as eqx
 import jax
@@ -10,15 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from ..chunking import chunked_sum, in_blocks
-from ..conditioning import collapsed, whitened_covariance, whitened_marginals
-from ..data import Data
+from ..core import cholesky, chunked_sum, in_blocks, triangular_inverse, whitened_kl
 from ..kernels import AbstractKernel
-from ..kernels.base import Local
-from ..likelihoods import AbstractLikelihood, Moments
-from ..linalg import cholesky, triangular_inverse, whitened_kl
 from ..parameters import Real, is_parameter, latent
 from .base import BLOCK, AbstractModel, as_gaussian, as_likelihood
+from .conditioning import collapsed, whitened_covariance, whitened_marginals
+from .data import Data
+from .likelihoods import AbstractLikelihood
+from .moments import Moments
 
 _CHUNK = 128
 
@@ -29,12 +28,19 @@ class SparseGP(AbstractModel):
     f(Z) = L v with L Lᵀ = K(Z, Z). The likelihood of a row is E log p(y | f) under p(f | v), whose sum over rows is a
     lower bound of log p(y | v) and unbiased under minibatches. Shen, Heinonen & Kaski (2020), Eqs. 33 and 34.
     Differs from the paper: the expectation over f is exact (or by quadrature), not one draw.
+
+    Args:
+        kernel: The prior covariance of f.
+        likelihood: Any likelihood; a number, parameter or function is Gaussian noise of that standard deviation.
+        inducing: Inducing inputs ``[m, d]``, or a ``Real`` of them, which is trained too.
     """
 
     kernel: AbstractKernel
     likelihood: AbstractLikelihood = eqx.field(converter=as_likelihood)
     inducing: Any  # [m, d]
     whitened: Any  # [m]
+
+    inputs_of_its_own: ClassVar[tuple[str, ...]] = ("inducing",)
 
     def __init__(self, kernel: AbstractKernel, likelihood: Any, inducing: Any) -> None:
         self.kernel, self.likelihood, self.inducing = kernel, as_likelihood(likelihood), inducing
@@ -60,6 +66,11 @@ class VariationalGP(AbstractModel):
 
     The bound E_q log p(y | f) − KL(q ‖ N(0, I)); sums over rows are evaluated in chunks, with their gradient, so memory
     does not grow with the minibatch. Hensman, Matthews & Ghahramani (2015).
+
+    Args:
+        kernel: The prior covariance of f.
+        likelihood: Any likelihood; a number, parameter or function is Gaussian noise of that standard deviation.
+        inducing: Inducing inputs ``[m, d]``, or a ``Real`` of them, which is trained too.
     """
 
     kernel: AbstractKernel
@@ -67,6 +78,8 @@ class VariationalGP(AbstractModel):
     inducing: Any  # [m, d]; a Real is trained too
     mean: Any  # [m]
     root: Any  # [m, m], lower triangle
+
+    inputs_of_its_own: ClassVar[tuple[str, ...]] = ("inducing",)
 
     def __init__(self, kernel: AbstractKernel, likelihood: Any, inducing: Any) -> None:
         self.kernel, self.likelihood, self.inducing = kernel, as_likelihood(likelihood), inducing
@@ -89,14 +102,26 @@ class VariationalGP(AbstractModel):
         return _covariance(self, X, jnp.tril(self.root))
 
     def with_optimal_posterior(self, data: Data) -> Self:
-        """The same model with the best q for Gaussian noise, in closed form from all data."""
-        model = self.enter()
+        """The same model with the best q for Gaussian noise, in closed form from all data.
+
+        Args:
+            data: All the data, not a minibatch.
+        """
+        model = self.realise()
         noise = as_gaussian(model.likelihood).variance(data)
         z, p = model.kernel.local(model.inducing), model.kernel.local(data.X)
         Kzx = model.kernel.cross(z, p)
         _, posterior = collapsed(data.y, model.kernel.gram(z), Kzx, model.kernel.diagonal(p), noise)
         root = cholesky(posterior.inner.T @ posterior.inner, "the covariance of q").L
         return eqx.tree_at(lambda m: (m.mean.raw, m.root.raw), self, (posterior.inner.T @ posterior.c, root))
+
+    def with_posterior_of(self, other: VariationalGP) -> Self:
+        """The same model with the q of another one, of as many inducing inputs.
+
+        Args:
+            other: A variational model.
+        """
+        return eqx.tree_at(lambda m: (m.mean.raw, m.root.raw), self, (other.mean.raw, other.root.raw))
 
     def natural_step(self, data: Data, rate: float | Array) -> Self:
         """The same model with q moved along the natural gradient of the bound, from all data or a minibatch.
@@ -105,12 +130,16 @@ class VariationalGP(AbstractModel):
         derivatives of the expected log likelihood with respect to m and S. With Gaussian noise, all data and r = 1 one
         step gives the best q. A step that would leave the positive definite matrices, as outliers under a Student-t
         likelihood may ask for, is not taken. Hensman, Fusi & Lawrence (2013); Salimbeni et al. (2018).
+
+        Args:
+            data: All the data, or a minibatch.
+            rate: r, between 0 and 1.
         """
-        entered = self.enter()
-        m, root = entered.mean, jnp.tril(entered.root)
+        realised = self.realise()
+        m, root = realised.mean, jnp.tril(realised.root)
 
         def expected(m: Array, root: Array) -> Array:
-            return _expected_log_likelihood(entered, data, m, root)
+            return _expected_log_likelihood(realised, data, m, root)
 
         g, slope = jax.grad(expected, (0, 1))(m, root)
         inverse = triangular_inverse(root)
@@ -148,7 +177,7 @@ def _covariance(model: SparseGP | VariationalGP, X: Array, root: Array | None) -
     return whitened_covariance(inverse, model.kernel.cross(z, q), model.kernel.gram(q), root)
 
 
-def _inducing(model: SparseGP | VariationalGP) -> tuple[Local, Array]:
+def _inducing(model: SparseGP | VariationalGP) -> tuple[Any, Array]:
     """Local parameters of the inducing inputs, and L⁻¹ of their covariance."""
     z = model.kernel.local(model.inducing)
     return z, cholesky(model.kernel.gram(z), "K(Z, Z)").inverse

@@ -1,0 +1,44 @@
+"""The closed sets that users choose from by name, one list for each; no imports, so that ``spectrogp --help`` is quick."""
+
+KERNELS = {
+    "auto": "phase for one input, convolutional for several",
+    "se": "squared exponential: smooth functions without oscillation",
+    "nsq": "non-stationary quadratic: smooth functions whose scale changes",
+    "sm": "spectral mixture: frequencies that do not change",
+    "gsm": "generalised spectral mixture: biased where the frequency changes",
+    "hmk": "harmonizable mixture: patterns of frequencies around centres",
+    "convolutional": "the convolutional spectral kernel of the paper (CSK)",
+    "chirplet": "as convolutional, and follows the chirp rate",
+    "phase": "oscillations with a changing frequency, coherent for long",
+}
+INFERENCES = {
+    "laplace": "the optimum, and a normal approximation around it",
+    "map": "the optimum alone: no bands",
+    "nuts": "the No-U-Turn sampler: up to about a thousand rows",
+    "sghmc": "stochastic-gradient Hamiltonian Monte Carlo: minibatches",
+    "dsvi": "doubly stochastic variational inference",
+}
+APPROXIMATIONS = {
+    "auto": "by the number of rows and the likelihood",
+    "exact": "all rows together",
+    "sgpr": "inducing points, integrated out",
+    "svgp": "inducing points with a variational distribution: minibatches, any likelihood",
+    "neighbours": "each row given its nearest neighbours: minibatches",
+    "full-scale": "inducing points, and neighbours for the rest",
+}
+EXPERIMENTS = {
+    "fig1": "basis functions of the convolutional spectral kernel",
+    "fig2": "draws, matrices and spectrograms of all kernels",
+    "fig3": "posteriors of two-layer models",
+    "fig4": "draws by depth",
+    "table1": "local spectra in closed form",
+    "chirp": "Figure 5: the frequency of a chirp",
+    "solar": "Figure 6: solar irradiance",
+    "air": "Figure 7: air temperature anomalies",
+    "taxi": "Table 2: durations of taxi trips",
+}
+TABLES = ("chirp", "solar", "air", "taxi")  # experiments with rows, which are kept and can be made one by one
+LIKELIHOODS = {
+    "gaussian": "normal noise",
+    "student": "Student-t noise: outliers do not pull the function",
+}

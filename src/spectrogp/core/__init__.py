@@ -1,0 +1,34 @@
+"""What everything else stands on: precision, checks of arguments, linear algebra, sums over rows, compiled programs."""
+
+from .checks import Key, as_key, as_level, as_numbers, at_least, inputs, naming, refuse_masked, require
+from .chunking import chunked_sum, in_blocks
+from .compilation import cache_compilations
+from .entry_points import entry_point, precision, traced
+from .linalg import Factor, cholesky, gaussian_log_density, symmetric_root, triangular_inverse, whitened_kl
+from .module import Module, show_numbers
+
+__all__ = [
+    "Factor",
+    "Key",
+    "Module",
+    "as_key",
+    "as_level",
+    "as_numbers",
+    "at_least",
+    "cache_compilations",
+    "cholesky",
+    "chunked_sum",
+    "entry_point",
+    "gaussian_log_density",
+    "in_blocks",
+    "inputs",
+    "naming",
+    "precision",
+    "refuse_masked",
+    "require",
+    "show_numbers",
+    "symmetric_root",
+    "traced",
+    "triangular_inverse",
+    "whitened_kl",
+]

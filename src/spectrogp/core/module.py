@@ -1,0 +1,69 @@
+"""The base of the library's classes: modules of equinox whose public methods are entry points, and that show values."""
+
+from __future__ import annotations
+
+from types import FunctionType
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import wadler_lindig as wl
+
+from .entry_points import entry_point
+
+_JITTED = type(eqx.filter_jit(lambda: None))
+_FEW = 6  # numbers of an array that are shown one by one
+
+
+class Module(eqx.Module):
+    """An ``equinox.Module`` whose public methods and properties compute in the library's precision.
+
+    Whoever writes a subclass need not think of it: methods are wrapped as the class is made, so that the same formula
+    is float64 from plain Python and follows the caller's JAX inside ``jit`` (``entry_points``).
+    """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for name, member in list(vars(cls).items()):
+            if name.startswith("_") and name != "__call__":
+                continue
+            if isinstance(member, FunctionType | _JITTED):
+                setattr(cls, name, entry_point(member))
+            elif isinstance(member, property) and member.fget is not None:
+                setattr(cls, name, property(entry_point(member.fget), doc=member.__doc__))
+
+    def __repr__(self) -> str:
+        return wl.pformat(self, width=100, custom=_shown, hide_defaults=True)
+
+    def _repr_html_(self) -> str:
+        escaped = repr(self).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+        return f'<pre style="line-height: 1.3">{escaped}</pre>'
+
+
+def _shown(leaf: Any) -> wl.AbstractDoc | None:
+    """Numbers as such: all of a few, of many their shape and range."""
+    if not isinstance(leaf, np.ndarray | np.generic | jax.Array):
+        return None
+    if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) or isinstance(leaf, jax.core.Tracer):
+        return None
+    return wl.TextDoc(show_numbers(np.asarray(leaf)))
+
+
+def show_numbers(values: np.ndarray) -> str:
+    """A short text for an array: its few numbers, or its shape and the range of its many.
+
+    >>> show_numbers(np.array([[0.5, 2.0]])), show_numbers(np.linspace(0.0, 1.0, 30))
+    ('[[0.5, 2]]', '[30] from 0 to 1')
+    """
+    if values.ndim == 0:
+        return f"{values.item():.4g}" if values.dtype.kind in "fiu" else str(values.item())
+    if values.size <= _FEW:
+        text = np.array2string(values, separator=", ", formatter={"float_kind": lambda value: f"{value:.4g}"})
+        return " ".join(text.split())
+    shape = str(list(values.shape))
+    if values.dtype.kind not in "fiu" or not np.all(np.isfinite(values)):
+        return f"{shape} {values.dtype}"
+    low, high = values.min(), values.max()
+    return f"{shape} of {low:.4g}" if low == high else f"{shape} from {low:.4g} to {high:.4g}"

@@ -1,0 +1,7 @@
+"""The estimator, in scikit-learn's interface and the units of the data."""
+
+from .regressor import SpectralGPRegressor
+from .reporting import columns_of, inputs_along, labels_of, view_along
+from .times import with_times
+
+__all__ = ["SpectralGPRegressor", "columns_of", "inputs_along", "labels_of", "view_along", "with_times"]

@@ -1,0 +1,265 @@
+"""From standardised data to a model and its posterior: initial values, model, optimum, inference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax import Array
+
+from .. import models
+from ..choices import APPROXIMATIONS, INFERENCES, KERNELS, LIKELIHOODS
+from ..core import as_numbers, at_least
+from ..inference import (
+    NUTS,
+    SGHMC,
+    Adam,
+    Progress,
+    Run,
+    maximise,
+    progress_bar,
+    sample,
+    sample_laplace,
+    sample_variational,
+    whole,
+)
+from ..initialise import (
+    InitialValues,
+    best_of,
+    find_initial_values,
+    inducing_inputs,
+    kernel_from,
+    kernel_name,
+    noise_from,
+)
+from ..kernels import AbstractKernel
+from ..models import AbstractLikelihood, AbstractNeighbourModel, Data, Gaussian, StudentT
+from ..parameters import partition
+from ..posterior import Posterior
+
+EXACT = 2000  # rows up to which ``approximation="auto"`` is exact
+BATCH = 1024  # rows of a step on larger data, of the models that take minibatches
+COMPONENTS = 4  # at most, when their number is chosen from the data
+THIN = 10  # steps of SG-HMC for each draw
+TRIAL = 100  # steps by which initial values are compared
+COMPARED = 400  # rows, at most, that they are compared on
+WEAK = 0.5  # share of the centres at which the data must show a frequency, for the ridge to be trusted alone
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The parameters of the estimator, checked."""
+
+    kernel: Any
+    n_components: int | None
+    inference: str
+    approximation: str
+    likelihood: str
+    random_state: Any
+    max_iter: int
+    learning_rate: float
+    n_starts: int
+    n_knots: int
+    n_inducing: int
+    n_neighbours: int
+    n_draws: int
+    warmup: int
+    chains: int
+    highest_frequency: Any
+    verbose: bool
+
+    def __post_init__(self) -> None:
+        named = isinstance(self.kernel, str) and self.kernel in KERNELS
+        if not named and not isinstance(self.kernel, AbstractKernel):
+            raise ValueError(f"kernel must be one of {', '.join(KERNELS)}, or a kernel object; got {self.kernel!r}")
+        closed = {"inference": INFERENCES, "approximation": APPROXIMATIONS, "likelihood": LIKELIHOODS}
+        for name, known in closed.items():
+            if getattr(self, name) not in known:
+                raise ValueError(f"{name} must be one of {', '.join(known)}; got {getattr(self, name)!r}")
+        if self.likelihood != "gaussian" and self.approximation not in ("auto", "svgp"):
+            raise ValueError(
+                f"approximation={self.approximation!r} needs Gaussian noise; with likelihood={self.likelihood!r} "
+                "leave it at 'auto', or use 'svgp'"
+            )
+        counts = ("max_iter", "n_inducing", "n_neighbours", "n_draws", "warmup", "chains", "n_starts")
+        at_least(1, **{name: getattr(self, name) for name in counts})
+        at_least(2, n_knots=self.n_knots)
+        if self.n_components is not None:
+            at_least(1, n_components=self.n_components)
+        for name in ("learning_rate", *(() if self.highest_frequency is None else ("highest_frequency",))):
+            if not np.all(as_numbers(getattr(self, name), name) > 0):
+                raise ValueError(f"{name} must be positive, got {getattr(self, name)!r}")
+
+    def approximation_for(self, rows: int) -> str:
+        """The approximation that is used for so many rows."""
+        if self.approximation != "auto":
+            return self.approximation
+        if self.likelihood != "gaussian":
+            return "svgp"
+        return "exact" if rows <= EXACT else "neighbours"
+
+    def batch_for(self, rows: int) -> int | None:
+        """Rows of a minibatch, or None for all."""
+        minibatches = self.approximation_for(rows) in ("neighbours", "svgp")
+        return BATCH if minibatches and rows > BATCH else None
+
+    @contextmanager
+    def progress(self, description: str) -> Iterator[Progress | None]:
+        """A progress bar, if they are wanted."""
+        if not self.verbose:
+            yield None
+            return
+        with progress_bar(description) as progress:
+            yield progress
+
+
+class Fitted(NamedTuple):
+    """A model at its optimum with what it was fitted to, its posterior, where it began, and the objective's history."""
+
+    model: Any
+    data: Any
+    posterior: Posterior
+    initial: InitialValues
+    history: np.ndarray
+
+
+def fit(settings: Settings, data: Data, seed: int, X_scale: np.ndarray) -> Fitted:
+    """Fit standardised data, of inputs that were divided by ``X_scale [d]``."""
+    of_optimum, of_posterior = jax.random.split(jax.random.key(seed))
+    initial = _initial_values(settings, data, seed, X_scale)
+    kernel, likelihood = _begin(settings, initial, data, seed, of_optimum)
+    with settings.progress("optimum") as progress:
+        model, given, history = _to_optimum(
+            settings, _build(settings, kernel, likelihood, data, seed), data, of_optimum, progress
+        )
+    with settings.progress("posterior") as progress:
+        posterior = _infer(settings, model, given, of_posterior, progress)
+    return Fitted(model, given, posterior, initial, history)
+
+
+def _initial_values(settings: Settings, data: Data, seed: int, X_scale: np.ndarray) -> InitialValues:
+    highest = None
+    if settings.highest_frequency is not None:
+        highest = as_numbers(settings.highest_frequency, "highest_frequency", X_scale.shape) * X_scale
+    components = settings.n_components
+    return find_initial_values(
+        data.X,
+        data.y,
+        data.error,
+        components=components,
+        # Where they have no meaning of their own, as in a kernel object, a few tell enough about the noise.
+        max_components=COMPONENTS if components is None else components,
+        highest_frequency=highest,
+        seed=seed,
+    )
+
+
+def _begin(
+    settings: Settings, initial: InitialValues, data: Data, seed: int, key: Array
+) -> tuple[AbstractKernel, Gaussian]:
+    """The kernel and the noise to begin with: the best of several initial values, by their fits to some rows."""
+    if isinstance(settings.kernel, AbstractKernel):
+        return settings.kernel, Gaussian(noise_from(initial))
+    name = kernel_name(settings.kernel, data.X.shape[1])
+
+    def built(initial: InitialValues, name: str) -> models.ExactGP:
+        kernel = kernel_from(initial, name, n_knots=settings.n_knots, seed=seed)
+        return models.ExactGP(kernel, Gaussian(noise_from(initial)))
+
+    first = built(initial, name)
+    if settings.n_starts == 1 or not jax.tree.leaves(partition(first, "latent")[0]):  # others are other ridges
+        return first.kernel, first.likelihood
+    some = np.sort(np.random.default_rng(seed).permutation(data.size)[:COMPARED])
+    rows = Data(*(np.asarray(part)[some] for part in (data.X, data.y, data.error)))
+    with settings.progress("initial values") as progress:
+        options: dict[str, Any] = {
+            "key": key,
+            "optimiser": Adam(settings.learning_rate),
+            "run": Run(progress, chunk=50),
+            "steps": TRIAL,
+        }
+        others = initial.alternatives()
+        if name == "phase" and np.mean(initial.gain > 0) < WEAK:
+            # The phase kernel finds a frequency only from near it, the chirplet kernel from further away.
+            fitted = whole(maximise(built(initial, "chirplet"), rows, **options))
+            others.insert(1, initial.continuing(fitted.model.kernel))
+        if len(others) == 1:
+            return first.kernel, first.likelihood
+        candidates = [first, *(built(other, name) for other in others[1 : settings.n_starts])]
+        best = best_of(candidates, rows, **options).model
+    return best.kernel, best.likelihood
+
+
+def _build(settings: Settings, kernel: AbstractKernel, noise: Gaussian, data: Data, seed: int) -> Any:
+    """The model of these data."""
+    approximation = settings.approximation_for(data.size)
+    match approximation:
+        case "exact":
+            return models.ExactGP(kernel, noise)
+        case "neighbours":
+            return models.NeighbourGP(kernel, noise)
+    Z = inducing_inputs(np.asarray(data.X), min(settings.n_inducing, data.size), np.random.default_rng(seed))
+    match approximation:
+        case "sgpr":
+            return models.CollapsedGP(kernel, noise, Z)
+        case "full-scale":
+            return models.FullScaleGP(kernel, noise, Z)
+    likelihood: AbstractLikelihood = noise if settings.likelihood == "gaussian" else StudentT(noise.noise)
+    # Samplers draw the inducing values, and variational inference has a distribution over them.
+    if settings.inference in ("nuts", "sghmc"):
+        return models.SparseGP(kernel, likelihood, Z)
+    if settings.likelihood == "gaussian":
+        return models.VariationalGP(kernel, likelihood, Z)
+    # The best q of Gaussian noise is where that of another likelihood begins.
+    start = models.VariationalGP(kernel, noise, Z).with_optimal_posterior(data)
+    return models.VariationalGP(kernel, likelihood, Z).with_posterior_of(start)
+
+
+def _to_optimum(
+    settings: Settings, model: Any, data: Data, key: Array, progress: Progress | None
+) -> tuple[Any, Any, np.ndarray]:
+    """The model at its optimum, the data that it predicts from, and the objective at every step."""
+    refresh = None
+    if isinstance(model, AbstractNeighbourModel):
+        refresh = models.Refresh(data, min(settings.n_neighbours, data.size - 1))
+    found = whole(
+        maximise(
+            model,
+            data if refresh is None else refresh(model),
+            steps=settings.max_iter,
+            key=key,
+            optimiser=Adam(settings.learning_rate, settings.batch_for(data.size)),
+            refresh=refresh,
+            run=Run(progress, chunk=50),
+        )
+    )
+    return found.model, data if refresh is None else refresh(found.model), found.history
+
+
+def _infer(settings: Settings, model: Any, data: Any, key: Array, progress: Progress | None) -> Posterior:
+    """Draws around the optimum."""
+    batch, each = settings.batch_for(data.size), -(-settings.n_draws // settings.chains)
+    match settings.inference:
+        case "map":
+            return Posterior.at_point(model)
+        case "laplace":
+            # Functions at fixed hyperparameters: the posterior of both together is far from normal.
+            roles: Any = ("latent",) if jax.tree.leaves(partition(model, "latent")[0]) else ("hyperparameter",)
+            return sample_laplace(
+                model, data, draws=settings.n_draws, key=key, batch=batch, roles=roles, progress=progress
+            )
+        case "dsvi":
+            bound = models.DoublyStochasticGP(model)
+            adam, run = Adam(settings.learning_rate, batch), Run(progress, chunk=50)
+            fitted = whole(maximise(bound, data, steps=3 * settings.max_iter, key=key, optimiser=adam, run=run))
+            return sample_variational(fitted.model, data, draws=settings.n_draws, key=key)
+        case "nuts":
+            sampler: Any = NUTS(warmup=settings.warmup, chains=settings.chains)
+            return whole(sample(sampler, model, data, draws=each, key=key, run=Run(progress)))
+        case _:
+            sampler = SGHMC(warmup=settings.warmup, chains=settings.chains, thin=THIN, batch=batch)
+            return whole(sample(sampler, model, data, draws=each, key=key, run=Run(progress, chunk=50)))

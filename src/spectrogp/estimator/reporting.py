@@ -1,0 +1,115 @@
+"""Reports of a fitted estimator: what it says of its data and of its kernel, in the units of the data, evaluated once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..models import Data, Moments
+from ..plots import LEVEL, Along, Labels, Report
+from ..posterior import Band, LocalDraws, Prediction
+from .times import numbers_of, outputs_of
+from .units import unit_names
+
+ROWS = 2000  # that a report looks at, at most
+DRAWS = 200  # likewise
+GRID = 400  # inputs at which functions are shown
+COMPONENTS = 6  # that are drawn one by one, at most
+INPUTS = 3  # along which spectrograms are shown, at most
+
+
+def report(estimator: Any, X: Any, y: Any, error: Any, names: Any) -> Report:
+    """The report of a fitted estimator on data, or on those that it was fitted to."""
+    given = _training(estimator) if X is None else Data(np.asarray(numbers_of(X)[0], float), outputs_of(y), error)
+    rows = spread(len(given.y), ROWS)
+    X, y, error = (np.asarray(part)[rows] for part in (given.X, given.y, given.error))
+    some = spread(len(y), GRID)
+    one = X.shape[1] == 1
+    grids = [inputs_along(estimator, axis) for axis in range(min(X.shape[1], INPUTS))]
+    # One evaluation of the model for all rows and the grid, and one of the kernel for all inputs that are shown.
+    count, wanted = len(y), np.concatenate([X, grids[0]]) if one else X
+    beyond = len(wanted) - count
+    everything = estimator._predicted(
+        estimator._units.inputs(wanted), np.append(error, np.zeros(beyond)), np.append(y, np.zeros(beyond))
+    )
+    local = local_functions(estimator, np.concatenate([X[some], *grids]))
+    ends = len(some) + GRID * np.arange(len(grids) + 1)
+    along = tuple(Along(axis, at, _part(local, ends[axis], ends[axis + 1])) for axis, at in enumerate(grids))
+    return Report(
+        labels=labels_of(estimator, names),
+        X=X,
+        y=y,
+        error=error,
+        rows=_rows(everything, slice(0, count)),
+        local=_part(local, 0, len(some)),
+        along=along,
+        grid=_rows(everything, slice(count, None)) if one else None,
+        components=_components(estimator, grids[0], local.weight.shape[-1]) if one else None,
+    )
+
+
+def view_along(estimator: Any, axis: int) -> Along:
+    """What the kernel says along one input."""
+    at = inputs_along(estimator, axis)
+    return Along(axis, at, local_functions(estimator, at))
+
+
+def local_functions(estimator: Any, X: np.ndarray) -> LocalDraws:
+    """What the kernel says at inputs ``X [n, d]``, in the units of the data."""
+    inside = estimator.posterior_.local_functions(estimator._units.inputs(X), max_draws=DRAWS)
+    return inside.in_units(estimator.X_scale_, estimator.y_scale_)
+
+
+def inputs_along(estimator: Any, axis: int = 0, count: int = GRID) -> np.ndarray:
+    """Inputs ``[count, d]`` along one column over the range of the data, the others in the middle of theirs."""
+    low, high = estimator.initial_values_.extent
+    X = np.broadcast_to(0.5 * (low + high), (count, len(low))).copy()
+    X[:, axis] = np.linspace(low[axis], high[axis], count)
+    return X
+
+
+def columns_of(estimator: Any) -> tuple[str, ...]:
+    """The names of the inputs, as a data frame had them or plain ones, and of the output."""
+    count = estimator.n_features_in_
+    plain = ["x"] if count == 1 else [f"x{k + 1}" for k in range(count)]
+    return (*(str(name) for name in getattr(estimator, "feature_names_in_", plain)), "y")
+
+
+def labels_of(estimator: Any, names: Any = None) -> Labels:
+    """How inputs and output are called in figures; ``names`` are those of the inputs, then that of the output."""
+    *x, y = columns_of(estimator) if names is None else names
+    times = tuple(bool(time) for time in estimator.times_)
+    return Labels(tuple(x), y, unit_names(tuple(x), times), times)
+
+
+def spread(count: int, most: int) -> np.ndarray:
+    """Evenly spaced rows, at most so many."""
+    return np.unique(np.linspace(0, count - 1, min(count, most)).astype(int))
+
+
+def _training(estimator: Any) -> Data:
+    data = getattr(estimator.data_, "data", estimator.data_)  # that of neighbourhoods
+    X = estimator.X_mean_ + estimator.X_scale_ * np.asarray(data.X)
+    y = estimator.y_mean_ + estimator.y_scale_ * np.asarray(data.y)
+    return Data(X, y, estimator.y_scale_ * np.asarray(data.error))
+
+
+def _components(estimator: Any, at: np.ndarray, count: int) -> Band | None:
+    """Each component's part of the signal, if there are a few: those of many say little one by one."""
+    if not 1 < count <= COMPONENTS:
+        return None
+    try:
+        inside = estimator.posterior_.components(estimator.data_, estimator._units.inputs(at), LEVEL, max_draws=50)
+    except TypeError:  # a kernel that is no sum of components
+        return None
+    return inside.map(lambda part: estimator.y_scale_ * part)
+
+
+def _rows(prediction: Prediction, rows: slice) -> Prediction:
+    function, output = (Moments(*(part[rows] for part in moments)) for moments in prediction[:2])
+    return Prediction(function, output, prediction.log_density[rows])
+
+
+def _part(local: LocalDraws, start: int, stop: int) -> LocalDraws:
+    return LocalDraws(*(None if part is None else part[:, start:stop] for part in local))

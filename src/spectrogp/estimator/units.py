@@ -1,0 +1,70 @@
+"""Units: data standardised for the models inside, and what these say in the units of the data."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..models import Data, Moments
+from ..posterior import Prediction
+
+
+class Units(NamedTuple):
+    """What inputs and outputs are standardised with."""
+
+    X_mean: np.ndarray  # [d]
+    X_scale: np.ndarray  # [d]
+    y_mean: np.float64
+    y_scale: np.float64
+
+    @classmethod
+    def of(cls, data: Data, *, standardise: bool) -> Units:
+        """Those of data; without ``standardise`` the units stay, and outputs are centred only."""
+        X, y = np.asarray(data.X), np.asarray(data.y)
+        units = cls(*standard(X, "X"), *standard(y, "y"))
+        if standardise:
+            return units
+        return cls(np.zeros(X.shape[1]), np.ones(X.shape[1]), units.y_mean, np.float64(1.0))
+
+    def inputs(self, X: np.ndarray) -> np.ndarray:
+        """Inputs inside."""
+        return (X - self.X_mean) / self.X_scale
+
+    def data(self, data: Data) -> Data:
+        """Data inside."""
+        inside = Data(self.inputs(np.asarray(data.X)), (data.y - self.y_mean) / self.y_scale, data.error / self.y_scale)
+        with np.errstate(over="ignore"):
+            if not np.all(np.isfinite(inside.error**2)):
+                raise ValueError("error has values too large beside the spread of y: leave these rows out")
+        return inside
+
+    def prediction(self, inside: Prediction) -> Prediction:
+        """A prediction in the units of the data."""
+        density = None if inside.log_density is None else inside.log_density - np.log(self.y_scale)
+        return Prediction(self._moments(inside.function), self._moments(inside.output), density)
+
+    def _moments(self, inside: Moments) -> Moments:
+        return Moments(self.y_mean + self.y_scale * inside.mean, self.y_scale**2 * inside.variance)
+
+
+def standard(values: np.ndarray, name: str) -> tuple[Any, Any]:
+    """Mean and standard deviation of every column; those of a constant one are its value and 1."""
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        # By its range, since rounding gives a constant column a tiny deviation, and a tiny one a deviation of zero.
+        width = np.ptp(values, axis=0)
+        std = np.where(width > 0, width * ((values - values[0]) / width).std(axis=0), 1.0)
+        mean = np.where(width > 0, values.mean(axis=0), values[0])
+        if not np.all(np.isfinite(mean) & np.isfinite(std**2)):
+            raise ValueError(f"{name} has values too large for their variance to be a float64: scale them")
+        if not np.all(np.isfinite(1.0 / std)):
+            raise ValueError(f"{name} has values too close together for what lies between them: scale them")
+    return mean[()], std[()]
+
+
+def unit_names(names: tuple[str, ...], times: tuple[bool, ...]) -> tuple[str, ...]:
+    """The unit of every input: days of times, what stands in the last brackets of a name, or the name."""
+    found = (re.search(r"[(\[]([^()\[\]]+)[)\]]$", name.strip()) for name in names)
+    plain = (name if unit is None else unit[1] for name, unit in zip(names, found, strict=True))
+    return tuple("day" if time else name for name, time in zip(plain, times, strict=True))

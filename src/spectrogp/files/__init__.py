@@ -1,0 +1,19 @@
+"""Files: models as safetensors, tables as CSV and Parquet, and writing that never leaves half a file. No JAX, no GPs."""
+
+from .atomic import FilePath, replace_file
+from .models import ModelFileError, read_model, read_notes, save
+from .tables import TableError, column_names, read_columns, read_table, write_table
+
+__all__ = [
+    "FilePath",
+    "ModelFileError",
+    "TableError",
+    "column_names",
+    "read_columns",
+    "read_model",
+    "read_notes",
+    "read_table",
+    "replace_file",
+    "save",
+    "write_table",
+]

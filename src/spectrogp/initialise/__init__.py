@@ -1,0 +1,26 @@
+"""Where a fit begins: initial values found in the data, kernels that begin there, and the choice among several."""
+
+from .centres import cluster_centres, inducing_inputs
+from .compare import best_of
+from .initial import InitialValues, Spectrum, show_range
+from .kernels import builds, kernel_from, kernel_name, noise_from
+from .ridges import Ridge, find_ridges, frequency_grid, windowed_power
+from .search import find_initial_values
+
+__all__ = [
+    "InitialValues",
+    "Ridge",
+    "Spectrum",
+    "best_of",
+    "builds",
+    "cluster_centres",
+    "find_initial_values",
+    "find_ridges",
+    "frequency_grid",
+    "inducing_inputs",
+    "kernel_from",
+    "kernel_name",
+    "noise_from",
+    "show_range",
+    "windowed_power",
+]

@@ -1,0 +1,25 @@
+"""Where functions of the input have their values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.cluster.vq import kmeans2
+
+
+def cluster_centres(X: np.ndarray, count: int, seed: Any) -> np.ndarray:
+    """Centres ``[count, d]`` of clusters of inputs ``X [n, d]``, by k-means from a k-means++ start."""
+    return np.asarray(kmeans2(X, count, minit="++", seed=seed)[0])
+
+
+def inducing_inputs(X: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
+    """Where functions of the input have their values: an even grid in one dimension, k-means centres in several."""
+    if X.shape[1] == 1:
+        low, high = X.min(), X.max()
+        return np.linspace(low, high if high > low else low + 1.0, count)[:, None]
+    distinct = np.unique(X, axis=0)
+    if len(distinct) <= count:
+        return distinct
+    scale = np.where(X.std(axis=0) > 0, X.std(axis=0), 1.0)
+    return cluster_centres(distinct / scale, count, rng) * scale

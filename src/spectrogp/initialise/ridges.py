@@ -1,0 +1,201 @@
+"""Ridges of a signal in one dimension: frequencies that change with time, found from data alone. NumPy, no model.
+
+In a Gaussian window around a centre c the data are fitted, by weighted least squares with a floating mean, by
+
+    b + A cos(2π(f τ + ½ r τ²)) + B sin(2π(f τ + ½ r τ²)),    τ = t − c
+
+a Lomb–Scargle periodogram (Lomb 1976, Scargle 1982, Zechmeister & Kürster 2009) of short stretches that may chirp at a
+rate r. Sampling may be irregular, with gaps. The *gain* of a cell (c, f) is that in log likelihood,
+−½ (n − 3) log(1 − power) with n the effective number of data in the window, less what the best of all frequencies gains
+by chance; a ridge is the path of largest gain, under a quadratic penalty on jumps of log frequency (dynamic
+programming). Wide windows see more, narrow ones follow changes: each cell takes the width with the
+largest gain per length.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+WIDTHS = (0.4, 0.2, 0.1, 0.05, 0.025)  # of windows, as shares of the span
+RATES = (-0.6, -0.3, 0.0, 0.3, 0.6)  # of chirps, in units of width⁻²
+FALSE_ALARM = 0.01
+JUMP = 0.1  # standard deviation of the change of log frequency from one centre to the next, of CENTRES
+CENTRES = 60
+CYCLES = 0.3  # a window is at least this wide, unless it is the widest: else it fits anything
+FREQUENCIES = 800  # at most
+SIGNIFICANT = 5.0  # gain of a ridge, in nats
+SHARE = 0.3  # of what was left, that a further ridge explains
+SWEEPS = 2  # over all ridges after a new one is found
+LENGTH = 2.0 * np.sqrt(np.pi)  # a Gaussian window of width 1 counts as many data as a plain one of this length
+
+
+class Ridge(NamedTuple):
+    """One component at the centres: frequency (cycles per unit), amplitude of the sinusoid, window, gain (nats)."""
+
+    frequency: np.ndarray  # [c]
+    amplitude: np.ndarray  # [c]
+    width: np.ndarray  # [c]
+    gain: np.ndarray  # [c], zero where nothing significant was found
+    signal: np.ndarray  # [n], what it explains at the data
+
+
+class _Cells(NamedTuple):
+    """The gain of each cell, and the chirp rate and the width that make it so; all ``[c, f]``."""
+
+    gain: np.ndarray
+    rate: np.ndarray
+    width: np.ndarray
+
+
+def frequency_grid(t: np.ndarray, highest: float | None = None) -> np.ndarray:
+    """From one cycle in the span to 0.9 of the Nyquist frequency of the *average* spacing, or to ``highest``.
+
+    Logarithmic at first, then as fine as the widest window can tell apart.
+    """
+    distinct = np.unique(t)
+    span = distinct[-1] - distinct[0]
+    highest = 0.45 * (len(distinct) - 1) / span if highest is None else highest
+    step, grid = 0.25 / (WIDTHS[0] * span), [1.0 / span]
+    while grid[-1] < highest and len(grid) < FREQUENCIES:
+        grid.append(grid[-1] + min(step, 0.05 * grid[-1]))
+    return np.array(grid)
+
+
+def find_ridge(t: np.ndarray, y: np.ndarray, weight: np.ndarray, centres: np.ndarray, grid: np.ndarray) -> Ridge:
+    """The ridge of largest gain in y, with data weights ``weight`` (1 for all data of equal precision)."""
+    cells = _cells(t, y, weight, centres, grid)
+    path = best_path(cells.gain, np.log(grid), JUMP * (CENTRES - 1) / (len(centres) - 1))
+    rows = np.arange(len(centres))
+    gain, width = cells.gain[rows, path], cells.width[rows, path]
+    frequency, amplitude, fits = np.empty(len(centres)), np.empty(len(centres)), np.zeros((len(centres), len(t)))
+    for k, centre in enumerate(centres):
+        f, rate, tau = grid[path[k]], cells.rate[k, path[k]], t - centre
+        window = weight * np.exp(-0.5 * (tau / width[k]) ** 2)
+        if gain[k] > 0:  # between the nodes of the grid
+            around = np.linspace(-0.5, 0.5, 11)
+            f = f + np.tile(around * (0.15 / width[k]), 5)
+            rate = rate + np.repeat((-0.2, -0.1, 0.0, 0.1, 0.2), 11) / width[k] ** 2
+            keep = (f > 0.5 * grid[0]) & (f < grid[-1])
+            f, rate = f[keep], rate[keep]
+            theta = 2.0 * np.pi * (np.outer(tau, f) + 0.5 * np.outer(tau**2, rate))
+            wave = np.exp(1j * theta)
+            best = np.argmax(power(y, window[None], window @ wave, (window * y) @ wave, window @ wave**2))
+            f, rate = f[best], rate[best]
+        theta = 2.0 * np.pi * (f * tau + 0.5 * rate * tau**2)
+        root = np.sqrt(window)
+        design = np.column_stack([np.ones_like(t), np.cos(theta), np.sin(theta)])
+        solution = np.linalg.lstsq(root[:, None] * design, root * y, rcond=1e-6)[0]
+        frequency[k], amplitude[k] = f, np.hypot(*solution[1:])
+        fits[k] = (gain[k] > 0) * design[:, 1:] @ solution[1:]
+    # Each datum takes the fits of the centres next to it.
+    spacing = centres[1] - centres[0]
+    blend = np.exp(-0.5 * ((t - centres[:, None]) / spacing) ** 2)
+    return Ridge(frequency, amplitude, width, gain, np.sum(blend * fits, axis=0) / np.sum(blend, axis=0))
+
+
+def find_ridges(
+    t: np.ndarray,
+    y: np.ndarray,
+    weight: np.ndarray,
+    centres: np.ndarray,
+    grid: np.ndarray,
+    count: int | None,
+    max_ridges: int,
+) -> list[Ridge]:
+    """Ridges one after the other, each in what the others leave over: ``count`` of them, or as many as are there.
+
+    The first is there when it is significant; a further one must also explain a good part of what was left, and
+    2 % of the whole, since some of the rest is only what the ridges before it missed.
+    """
+    ridges: list[Ridge] = []
+    rest = y
+    while len(ridges) < (max_ridges if count is None else count):
+        more = [*ridges, find_ridge(t, rest, weight, centres, grid)]
+        if count is None and more[-1].gain.sum() < SIGNIFICANT:
+            break
+        for _ in range(SWEEPS if ridges else 0):
+            for k in range(len(more)):
+                others = sum((ridge.signal for j, ridge in enumerate(more) if j != k), np.zeros_like(y))
+                more[k] = find_ridge(t, y - others, weight, centres, grid)
+        left = y - sum((ridge.signal for ridge in more), np.zeros_like(y))
+        before, after, whole = (float(np.sum(weight * part**2)) for part in (rest, left, y))
+        if count is None and ridges and before - after < max(SHARE * before, 0.02 * whole):
+            break
+        ridges, rest = more, left
+    return ridges
+
+
+def best_path(gain: np.ndarray, place: np.ndarray, std: float) -> np.ndarray:
+    """The path ``[c]`` through cells ``[c, f]`` of largest Σ gain − ½ Σ (jump of place / std)²."""
+    penalty = 0.5 * ((place[:, None] - place) / std) ** 2
+    total, before = gain[0], []
+    for row in gain[1:]:
+        from_all = total[None, :] - penalty
+        before.append(np.argmax(from_all, axis=1))
+        total = row + np.max(from_all, axis=1)
+    path = [int(np.argmax(total))]
+    for back in reversed(before):
+        path.append(int(back[path[-1]]))
+    return np.array(path[::-1])
+
+
+def _cells(t: np.ndarray, y: np.ndarray, weight: np.ndarray, centres: np.ndarray, grid: np.ndarray) -> _Cells:
+    span, spacing = np.ptp(t), centres[1] - centres[0]
+    shape = len(centres), len(grid)
+    cells = _Cells(np.zeros(shape), np.zeros(shape), np.full(shape, WIDTHS[0] * span))
+    middle = 0.5 * (t.min() + t.max())
+    # The fit does not care where the phase of the wave begins: one matrix of waves serves all centres.
+    waves = np.exp(2j * np.pi * np.outer(t - middle, grid))
+    twice = waves**2
+    tau = t - centres[:, None]
+    widest = WIDTHS[0] * span
+    for width in np.array(WIDTHS) * span:
+        window = weight * np.exp(-0.5 * (tau / width) ** 2)
+        count = np.sum(window, axis=1) ** 2 / np.maximum(np.sum(window**2, axis=1), 1e-300)
+        chance = np.log(np.maximum(grid[-1] * LENGTH * width, 1.0) * len(RATES) / FALSE_ALARM)
+        for rate in np.array(RATES) / width**2:
+            chirp = np.exp(1j * np.pi * rate * tau**2)
+            share = power(
+                y, window, (window * chirp) @ waves, (window * chirp * y) @ waves, (window * chirp**2) @ twice
+            )
+            gain = -0.5 * (count[:, None] - 3.0) * np.log1p(-np.minimum(share, 1.0 - 1e-9)) - chance
+            gain *= spacing / (LENGTH * width)  # neighbouring windows share their data
+            # Less than about a cycle in the window, or a frequency that the chirp turns around, is not seen.
+            seen = (
+                ((grid * width > CYCLES) | (width == widest))
+                & (1.5 * abs(rate) * width <= grid)
+                & (count > 8.0)[:, None]
+            )
+            better = seen & (gain > cells.gain)
+            for whole, part in zip(cells, (gain, rate, width), strict=True):
+                whole[better] = np.broadcast_to(part, shape)[better]
+    return cells
+
+
+def windowed_power(
+    t: np.ndarray, y: np.ndarray, centres: np.ndarray, frequency: np.ndarray, width: float
+) -> np.ndarray:
+    """The power ``[c, f]``, from 0 to 1, of sinusoids in Gaussian windows of one width around the centres."""
+    waves = np.exp(2j * np.pi * np.outer(t - np.mean(t), frequency))
+    window = np.exp(-0.5 * ((t - centres[:, None]) / width) ** 2)
+    return power(y, window, window @ waves, (window * y) @ waves, window @ waves**2)
+
+
+def power(y: np.ndarray, window: np.ndarray, wave: np.ndarray, product: np.ndarray, twice: np.ndarray) -> np.ndarray:
+    """The share of the weighted variance that a wave of unknown phase explains beside a mean.
+
+    ``window [c, n]``, and sums over the data, each ``[c, f]``: of window · e^iθ, window · y · e^iθ, window · e^2iθ.
+    """
+    W = np.maximum(np.sum(window, axis=1), 1e-300)[:, None]
+    mean = (window @ y)[:, None] / W
+    variance = (window @ y**2)[:, None] - W * mean**2
+    CC = 0.5 * (W + twice.real) - wave.real**2 / W
+    SS = 0.5 * (W - twice.real) - wave.imag**2 / W
+    CS = 0.5 * twice.imag - wave.real * wave.imag / W
+    b, c = product.real - mean * wave.real, product.imag - mean * wave.imag
+    determinant = CC * SS - CS**2
+    sound = determinant > 1e-6 * W**2
+    explained = (SS * b**2 + CC * c**2 - 2.0 * CS * b * c) / np.where(sound, determinant, 1.0)
+    return np.where(sound & (variance > 0), explained / np.where(variance > 0, variance, 1.0), 0.0)

@@ -1,0 +1,193 @@
+"""What a kernel can begin with, found in data: ridges in one dimension, plane waves in several.
+
+In one dimension the frequencies are ridges of a windowed Lomb–Scargle periodogram (``ridges``). In several dimensions
+they are plane waves, found one after the other in what a smooth fit and the waves before leave over (``waves``). All of
+it in the units of the inputs and outputs that are given.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.stats import qmc
+
+from ..core import at_least
+from ..models import Data
+from .centres import inducing_inputs
+from .initial import InitialValues, Spectrum
+from .ridges import CENTRES, LENGTH, find_ridges, frequency_grid
+from .waves import SmoothFit, peaks, smooth_fit
+
+ROWS = 1500  # of the data are looked at, at most: drawn at random from larger ones
+
+
+def find_initial_values(
+    X: Any,
+    y: Any,
+    error: Any = None,
+    *,
+    components: int | None = None,
+    max_components: int = 4,
+    highest_frequency: Any = None,
+    seed: int = 0,
+) -> InitialValues:
+    """Look at data for what a kernel can begin with. Large data are looked at through 1500 of their rows.
+
+    Args:
+        X: Inputs ``[n, d]``, or ``[n]`` for one input dimension.
+        y: Outputs ``[n]``.
+        error: Known standard deviations of the outputs, ``[n]`` or one number.
+        components: Their number, or None for as many as are significant (one when there are none).
+        max_components: How many of these, at most.
+        highest_frequency: Where the search ends, cycles per unit, a number or ``[d]``; by default at the Nyquist
+            frequency of the average spacing.
+        seed: Of the rows that are looked at, and of the search in several dimensions.
+    """
+    if components is not None:
+        at_least(1, components=components)
+    data = Data(X, y, error)
+    rng = np.random.default_rng(seed)
+    keep = np.sort(rng.permutation(len(data.y))[:ROWS])
+    X, y, error = np.asarray(data.X)[keep], np.asarray(data.y)[keep], np.asarray(data.error)[keep]
+    extent, scale = np.array([X.min(axis=0), X.max(axis=0)]), X.std(axis=0)
+    scale = np.where(scale > 0, scale, 1.0)
+    spread = max(float(y.std()), 1e-12 * max(1.0, float(np.abs(y).max())))
+    y = y - y.mean()
+    weight = 1.0 / (error**2 + 0.01 * spread**2)
+    weight /= weight.mean()
+    highest = None if highest_frequency is None else np.broadcast_to(np.asarray(highest_frequency, float), scale.shape)
+    look = _along_one_input if X.shape[1] == 1 else _over_several_inputs
+    found = look(_Search(X, y, weight, components, max_components, highest, scale, rng))
+    return InitialValues(scale=scale, extent=extent, spread=spread, rows=len(data.y), **found)
+
+
+class _Search(NamedTuple):
+    """Rows to look at, outputs centred, and what to look for."""
+
+    X: np.ndarray
+    y: np.ndarray
+    weight: np.ndarray
+    components: int | None
+    max_components: int
+    highest: np.ndarray | None
+    scale: np.ndarray
+    rng: np.random.Generator
+
+
+def _along_one_input(seen: _Search) -> dict[str, Any]:
+    """One dimension: ridges."""
+    X, y, weight, components, max_components, highest, scale, rng = seen
+    t = X[:, 0]
+    smooth = smooth_fit(X, y, scale, rng)
+    if len(np.unique(t)) < 8 or not np.any(y):
+        return _nothing(X, y, scale, components, smooth)
+    grid = frequency_grid(t, None if highest is None else float(highest[0]))
+    centres = np.linspace(t.min(), t.max(), int(np.clip(len(t) // 4, 5, CENTRES)))
+    ridges = find_ridges(t, y, weight, centres, grid, components, max_components)
+    step = 0.5 / np.ptp(t)
+    spectrum = peaks(
+        X, y, weight, np.arange(step, max(grid[-1], 3 * step), step)[: 2 * ROWS, None], max_components, rng
+    )
+    if not ridges:
+        return _nothing(X, y, scale, components, smooth) | {"spectrum": spectrum, "band": grid[[0, -1], None]}
+    frequency, amplitude, gain = (
+        np.column_stack([getattr(ridge, name) for ridge in ridges]) for name in ("frequency", "amplitude", "gain")
+    )
+    # A local fit has a mean, two amplitudes, a frequency and a rate for each window's length of data.
+    rest = y - sum((ridge.signal for ridge in ridges), np.zeros_like(y))
+    lengths = sum(float(np.mean(np.ptp(t) / (LENGTH * ridge.width))) for ridge in ridges)
+    noise = np.sqrt(np.sum(weight * rest**2) / max(len(y) - 5.0 * lengths, 0.1 * len(y)))
+    return {
+        "centres": centres[:, None],
+        "frequency": frequency[..., None],
+        "amplitude": np.clip(amplitude / np.sqrt(2.0), 0.05 * y.std(), 2.0 * y.std()),
+        "lengthscale": np.full((*frequency.shape, 1), np.inf),
+        "gain": gain,
+        "noise": _noise(noise, y),
+        "spectrum": spectrum,
+        "smooth_lengthscale": smooth.lengthscale,
+        "band": grid[[0, -1], None],
+    }
+
+
+def _over_several_inputs(seen: _Search) -> dict[str, Any]:
+    """Several dimensions: plane waves in what a smooth trend leaves over, and a smooth component beside them.
+
+    Candidates are wavevectors all over the box that the data resolve, N^(1/d) to an axis, and, along each axis alone,
+    up to the frequency that all the data together resolve: a cycle along one input shows however the others scatter.
+    """
+    X, y, weight, components, max_components, highest, scale, rng = seen
+    n, d = X.shape
+    span = np.ptp(X, axis=0)
+    live = span > 0
+    smooth = smooth_fit(X, y, scale, rng)
+    if n < 16 or not np.any(y) or not np.any(live):
+        return _nothing(X, y, scale, components, smooth)
+    span = np.where(live, span, np.inf)
+    box = np.where(live, 0.45 * n ** (1.0 / live.sum()) / span, 0.0)
+    along = np.where(live, 0.45 * np.array([len(np.unique(column)) - 1 for column in X.T]) / span, 0.0)
+    if highest is not None:
+        box, along = np.minimum(box, highest), np.minimum(along, highest)
+    candidates = [(2.0 * qmc.Sobol(d, seed=rng).random_base2(12) - 1.0) * box]
+    for axis in np.flatnonzero(live):
+        cycles = np.arange(0.5, along[axis] * span[axis], 0.5)[:ROWS]
+        candidates.append(cycles[:, None] / span[axis] * np.eye(d)[axis])
+    trend = _fitsmooth_fit(X, y, scale, 1.0, rng)
+    every = np.concatenate(candidates)
+    every = every[np.sum((every * span) ** 2, axis=1, where=live) > 1.0]  # slower ones are the trend's
+    waves = peaks(X, y - trend, weight, every, max_components if components is None else components, rng)
+    there = waves.amplitude > 0
+    rest = max(float(y.std()) ** 2 - float(np.sum(waves.amplitude**2)), 0.05 * float(y.std()) ** 2)
+    slow = 0.05 / smooth.lengthscale  # never exactly zero: there the gradient of every kernel is zero
+    frequency = np.vstack([slow, waves.frequency[there]])
+    amplitude = np.append(np.sqrt(max(rest - smooth.noise**2, 0.05 * rest)), waves.amplitude[there])
+    lengthscale = np.vstack([smooth.lengthscale / np.sqrt(2.0), np.full((int(there.sum()), d), np.inf)])
+    gain = np.append(1.0, np.ones(int(there.sum())))
+    if components is not None:
+        order = np.argsort(-amplitude, kind="stable")[:components]
+        frequency, amplitude, lengthscale, gain = (part[order] for part in (frequency, amplitude, lengthscale, gain))
+        for k in range(components - len(order)):  # smooth ones at other scales
+            sign, factor = (-1.0) ** (np.arange(d) + k), (0.3, 3.0)[k % 2] ** (1 + k // 2)
+            frequency = np.vstack([frequency, sign * slow / factor])
+            lengthscale = np.vstack([lengthscale, smooth.lengthscale * factor / np.sqrt(2.0)])
+            amplitude, gain = np.append(amplitude, 0.5 * y.std()), np.append(gain, 0.0)
+    centres = inducing_inputs(X, 30, rng)
+    shape = len(centres), len(amplitude)
+    return {
+        "centres": centres,
+        "frequency": np.broadcast_to(frequency, (*shape, d)),
+        "amplitude": np.broadcast_to(amplitude, shape),
+        "lengthscale": np.broadcast_to(lengthscale, (*shape, d)),
+        "gain": np.broadcast_to(gain, shape),
+        "noise": _noise(smooth.noise, y),
+        "spectrum": waves,
+        "smooth_lengthscale": smooth.lengthscale,
+        "band": np.array([np.where(live, 1.0 / span, 0.0), np.maximum(box, along)]),
+    }
+
+
+def _nothing(
+    X: np.ndarray, y: np.ndarray, scale: np.ndarray, components: int | None, smooth: SmoothFit
+) -> dict[str, Any]:
+    """Too little to look at, or nothing in it: slow components of different speeds."""
+    d, a = X.shape[1], components or 1
+    centres = np.linspace(X.min(axis=0), X.max(axis=0), 5) + np.linspace(0.0, 1e-3, 5)[:, None] * scale
+    frequency = np.arange(1, a + 1)[:, None] * 0.25 / (np.sqrt(12.0) * scale)
+    spread = max(float(y.std()), 1e-6)
+    return {
+        "centres": centres,
+        "frequency": np.broadcast_to(frequency, (5, a, d)),
+        "amplitude": np.full((5, a), spread / np.sqrt(a)),
+        "lengthscale": np.broadcast_to(smooth.lengthscale / np.sqrt(2.0), (5, a, d)),
+        "gain": np.zeros((5, a)),
+        "noise": _noise(smooth.noise, y),
+        "spectrum": Spectrum(frequency, 0.16 / np.broadcast_to(smooth.lengthscale, (a, d)), np.zeros(a)),
+        "smooth_lengthscale": smooth.lengthscale,
+        "band": np.zeros((2, d)),
+    }
+
+
+def _noise(noise: float, y: np.ndarray) -> float:
+    spread = max(float(y.std()), 1e-6)
+    return float(np.clip(noise, 0.01 * spread, spread))

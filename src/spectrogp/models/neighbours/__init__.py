@@ -1,0 +1,15 @@
+"""Nearest neighbours: how they are found, the sets of them, and the models that condition on them."""
+
+from .model import AbstractNeighbourModel, FullScaleGP, NeighbourGP
+from .search import Metric, random_order
+from .sets import Neighbourhoods, Refresh
+
+__all__ = [
+    "AbstractNeighbourModel",
+    "FullScaleGP",
+    "Metric",
+    "NeighbourGP",
+    "Neighbourhoods",
+    "Refresh",
+    "random_order",
+]

@@ -1,0 +1,102 @@
+"""Neighbourhoods: rows of the data with those that each is conditioned on."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Self
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from ...core import Module, at_least
+from ...kernels import AbstractKernel
+from ..data import Data, draw_rows
+from .search import Metric, earlier_neighbours, earlier_under, random_order
+
+
+class Neighbourhoods(Module):
+    """Targets with their conditioning sets: rows of the data, ``[n, m + 1]`` with the target last, −1 for none.
+
+    ``metric`` says how neighbours of test inputs are to be found, ``near [t, m]`` are those found before (``prepare``).
+    """
+
+    data: Data
+    members: Any
+    metric: Metric = eqx.field(default="correlation", static=True)
+    near: Any = None
+
+    @classmethod
+    def of(cls, data: Data, features: np.ndarray, order: np.ndarray, m: int, metric: Metric = "correlation") -> Self:
+        """Every point given its m nearest (in the features) among those before it in the order."""
+        return cls(data, _with_targets(earlier_neighbours(features, order, m)), metric)
+
+    @classmethod
+    def under(cls, kernel: AbstractKernel, data: Data, order: np.ndarray, m: int, metric: Metric) -> Self:
+        """Every point given the m nearest or most correlated, under a kernel, of those before it in the order."""
+        return cls(data, _with_targets(earlier_under(kernel, np.asarray(data.X), order, m, metric)), metric)
+
+    @property
+    def size(self) -> int:
+        """Number N of all data."""
+        return self.data.size
+
+    @property
+    def scale(self) -> float:
+        """N/n: what a sum over these targets must be multiplied by to stand for all data."""
+        return self.data.size / self.members.shape[0]
+
+    def minibatch(self, key: Array, rows: int) -> Neighbourhoods:
+        """Some of the targets, drawn at random without replacement, with their conditioning sets."""
+        chosen = draw_rows(key, self.members.shape[0], rows)
+        return Neighbourhoods(self.data, jnp.asarray(self.members)[chosen], self.metric)
+
+    def with_column(self, value: Any) -> Neighbourhoods:
+        """The same with one more column of inputs, that holds one value."""
+        return dataclasses.replace(self, data=self.data.with_column(value))
+
+
+class Refresh(Module):
+    """Neighbourhoods under a model's current kernel, to be found anew as a fit goes on.
+
+    The order of the data is random and stays.
+
+    Args:
+        data: The data.
+        m: How many neighbours each row is conditioned on.
+        every: After how many steps ``maximise`` finds them anew.
+        metric: "correlation", near is much correlated under the kernel, or "lengthscale", near in scaled inputs.
+        order: A permutation of the rows; random when left out.
+
+    Example:
+        >>> import numpy as np
+        >>> import spectrogp as sg
+        >>> data = sg.Data(np.linspace(0.0, 1.0, 20), np.zeros(20))
+        >>> model = sg.models.NeighbourGP(sg.kernels.SquaredExponential(sg.Positive(0.3)), 0.1)
+        >>> refresh = sg.models.Refresh(data, m=5)
+        >>> fit = sg.inference.maximise(model, refresh(model), refresh=refresh, steps=2, key=0)
+        >>> fit.model.predict(refresh(fit.model), [0.5]).mean
+        array([0.])
+    """
+
+    data: Data
+    m: int = eqx.field(static=True)
+    every: int = eqx.field(static=True)
+    metric: Metric = eqx.field(static=True)
+    order: Any
+
+    def __init__(
+        self, data: Data, m: int, *, every: int = 200, metric: Metric = "correlation", order: np.ndarray | None = None
+    ) -> None:
+        at_least(1, m=m, every=every)
+        self.data, self.m, self.every, self.metric = data, m, every, metric
+        self.order = random_order(data.size, 0) if order is None else order
+
+    def __call__(self, model: Any) -> Neighbourhoods:
+        """The neighbourhoods under a model's kernel."""
+        return Neighbourhoods.under(model.realise().kernel, self.data, self.order, self.m, self.metric)
+
+
+def _with_targets(neighbours: np.ndarray) -> np.ndarray:
+    return np.concatenate([neighbours, np.arange(len(neighbours))[:, None]], axis=1).astype(np.int32)

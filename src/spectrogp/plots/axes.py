@@ -1,0 +1,203 @@
+"""Pictures of kernels, draws, fits and spectrograms, drawn into given matplotlib axes.
+
+No function here touches matplotlib's global state; ``STYLE`` is the look that the project's own figures share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+from ..initialise import windowed_power
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.image import AxesImage
+
+    from ..posterior import Band
+
+# A colour-blind safe cycle (Okabe & Ito), in the order in which lines are drawn.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+INTENDED = "#00E5FF"
+
+STYLE: dict[Any, Any] = {
+    "font.size": 8,
+    "axes.titlesize": 9,
+    "axes.labelsize": 8,
+    "axes.linewidth": 0.6,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "legend.fontsize": 7,
+    "legend.frameon": False,
+    "figure.dpi": 150,
+    "savefig.dpi": 200,
+    "image.interpolation": "nearest",
+}
+
+
+def decibels(density: Any, depth: float = 40.0) -> np.ndarray:
+    """Decibels below the largest value, down to −depth: ridges may differ by orders of magnitude."""
+    density = np.asarray(density)
+    return 10.0 * np.log10(np.maximum(density / np.max(density), 10.0 ** (-depth / 10.0)))
+
+
+def plot_draws(axes: Axes, x: Any, draws: Any) -> None:
+    """Function draws ``[s, n]`` over one-dimensional inputs ``[n]``."""
+    for draw, colour in zip(np.atleast_2d(draws), COLOURS, strict=False):
+        axes.plot(x, draw, color=colour, linewidth=0.8)
+    axes.set_xlim(np.min(x), np.max(x))
+
+
+def plot_kernel_matrix(axes: Axes, x: Any, K: Any) -> AxesImage:
+    """Covariance matrix over one-dimensional inputs, blue for negative, white for zero and red for positive values.
+
+    Both axes run from the smallest input, so the diagonal rises from the lower left corner.
+    """
+    low, high = float(np.min(x)), float(np.max(x))
+    limit = float(np.max(np.abs(K)))
+    image = axes.imshow(
+        K, origin="lower", extent=(low, high, low, high), cmap="RdBu_r", vmin=-limit, vmax=limit, aspect="equal"
+    )
+    axes.spines[:].set_visible(True)
+    return image
+
+
+def plot_spectrogram(
+    axes: Axes, x: Any, frequency: Any, density: Any, *, vmin: float = 0.0, vmax: float | None = None
+) -> AxesImage:
+    """Spectral density ``[n, m]`` over one-dimensional inputs ``[n]`` and frequencies ``[m]`` (a regular grid).
+
+    Values below ``vmin``, as cross terms have them below zero, are shown as ``vmin``.
+    """
+    image = axes.imshow(
+        np.asarray(density).T,
+        origin="lower",
+        aspect="auto",
+        extent=(float(np.min(x)), float(np.max(x)), float(np.min(frequency)), float(np.max(frequency))),
+        cmap="magma",
+        vmin=vmin,
+        vmax=float(np.max(density)) if vmax is None else vmax,
+        interpolation="bilinear",
+    )
+    axes.spines[:].set_visible(True)
+    return image
+
+
+def plot_ridge(axes: Axes, x: Any, frequency: Any, *, label: str | None = None, intended: bool = False) -> None:
+    """A frequency line over a spectrogram: the kernel's own local frequency, or the one that was intended (dashed)."""
+    style: dict[str, Any] = (
+        {"color": INTENDED, "linestyle": (0, (4, 4)), "linewidth": 1.0}
+        if intended
+        else {"color": "white", "linewidth": 1.8}
+    )
+    axes.plot(x, frequency, label=label, **style)
+
+
+def plot_fit(axes: Axes, x: Any, y: Any, at: Any, function: Band, outputs: Band) -> None:
+    """Data ``[n]``, and over inputs ``at [t]`` the mean with the bands of the function and of new outputs."""
+    colour = COLOURS[0]
+    _fill(axes, at, outputs.lower, outputs.upper, color=colour, alpha=0.15, label="90 % of outputs")
+    _fill(axes, at, function.lower, function.upper, color=colour, alpha=0.4, label="90 % band of the function")
+    size = float(np.clip(40.0 / np.sqrt(max(len(x), 1)), 0.8, 3.0))
+    axes.plot(x, y, ".", color="0.35", markersize=size, markeredgewidth=0, label="data", zorder=1.5, rasterized=True)
+    axes.plot(at, function.mean, color=colour, linewidth=1.0, label="mean")
+    axes.set_xlim(np.min(at), np.max(at))
+
+
+def plot_frequency(
+    axes: Axes, x: Any, band: Band, *, label: str | None = None, over: bool = False, truth: Any = None
+) -> None:
+    """Frequencies ``[n, a]`` with their credible bands; ``over`` a spectrogram they are white, the bands dotted edges.
+
+    A known ``truth`` ``[n, a]`` is drawn dashed.
+    """
+    if over:
+        axes.plot(x, band.mean, color="white", linewidth=0.8)
+        for end in (band.lower, band.upper):
+            if end is not None:
+                axes.plot(x, end, color="white", linewidth=0.7, linestyle=(0, (1, 1.5)))
+    else:
+        _plot_bands(axes, x, band, label)
+    if truth is not None:
+        style: dict[str, Any] = {"color": INTENDED if over else "black", "linestyle": (0, (4, 3)), "linewidth": 1.0}
+        for k, line in enumerate(np.asarray(truth).T):
+            axes.plot(x, line, label="truth" if k == 0 else None, **style)
+
+
+def plot_functions(axes: Sequence[Axes], x: Any, functions: Mapping[str, Band]) -> None:
+    """Functions of the kernel by their label, ``[n, a]`` each: one panel a function, one colour a component.
+
+    Positive functions that range over more than a factor of ten are drawn on a logarithmic axis.
+    """
+    for panel, (label, band) in zip(axes, functions.items(), strict=True):
+        _plot_bands(panel, x, band)
+        panel.set_ylabel(label)
+        panel.set_xlim(np.min(x), np.max(x))
+        ends = [np.asarray(part) for part in band if part is not None]
+        low, high = min(part.min() for part in ends), max(part.max() for part in ends)
+        if low > 0 and high > 10.0 * low:
+            plain_log_axis(panel)
+        elif low >= 0:
+            panel.set_ylim(0.0, 1.08 * high)
+
+
+def plot_components(axes: Sequence[Axes], x: Any, components: Band) -> None:
+    """The part of every component ``[n, a]``, one panel each on a common scale, with its credible band."""
+    for k, panel in enumerate(axes):
+        _plot_band(panel, x, components, k, COLOURS[k % len(COLOURS)])
+        panel.axhline(0.0, color="0.7", linewidth=0.5, zorder=0.5)
+        panel.set_xlim(np.min(x), np.max(x))
+        panel.annotate(
+            f"component {k + 1}", (0.01, 1.0), xycoords="axes fraction", va="top", color=COLOURS[k % len(COLOURS)]
+        )
+    limit = 1.35 * max(float(np.max(np.abs(part))) for part in components if part is not None)
+    for panel in axes:
+        panel.set_ylim(-limit, limit)
+
+
+def plot_periodogram(axes: Axes, x: Any, y: Any, frequency: Any, *, width: float | None = None) -> AxesImage:
+    """The same data without a model: the power of a Lomb–Scargle periodogram in a sliding Gaussian window.
+
+    For any sampling of one-dimensional inputs ``[n]``; ``frequency [m]`` in cycles per unit, and ``width`` the standard
+    deviation of the window (by default a sixteenth of the span). Power is the share of the variance in the window that
+    a sinusoid explains, from 0 to 1.
+    """
+    x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
+    centres = np.linspace(np.min(x), np.max(x), 200)
+    power = windowed_power(x, y, centres, np.asarray(frequency), np.ptp(x) / 16.0 if width is None else width)
+    return plot_spectrogram(axes, centres, frequency, power, vmax=1.0)
+
+
+def plain_log_axis(axes: Axes) -> None:
+    """A logarithmic vertical axis for what is drawn, with a handful of ticks written as plain numbers."""
+    axes.set_yscale("log")
+    low, high = axes.get_ylim()
+    decades = np.log10(high / low)
+    subs = (1.0, 2.0, 5.0) if decades < 1.5 else (1.0, 3.0) if decades < 3.0 else (1.0,)
+    axes.yaxis.set_major_locator(LogLocator(subs=subs, numticks=50))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_minor_locator(NullLocator())
+
+
+def _plot_bands(axes: Axes, x: Any, band: Band, label: str | None = None) -> None:
+    """Lines ``[n, a]``, each in its colour, over what lies between their ends."""
+    for k in range(band.mean.shape[1]):
+        _plot_band(axes, x, band, k, COLOURS[k % len(COLOURS)], label=None if k else label)
+
+
+def _plot_band(axes: Axes, x: Any, band: Band, k: int, colour: str, label: str | None = None) -> None:
+    """The component k of them."""
+    if band.lower is not None and band.upper is not None:
+        _fill(axes, x, band.lower[:, k], band.upper[:, k], color=colour, alpha=0.3)
+    axes.plot(x, band.mean[:, k], color=colour, linewidth=1.2, label=label)
+
+
+def _fill(axes: Axes, x: Any, lower: Any, upper: Any, **style: Any) -> None:
+    axes.fill_between(x, lower, upper, linewidth=0, **style)

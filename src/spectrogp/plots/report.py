@@ -1,0 +1,82 @@
+"""What a fit has to say, gathered once: a report, from which the summary and the figures are made."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..posterior import Band, LocalDraws, Prediction
+
+LEVEL = 0.9  # of all bands
+
+
+class Labels(NamedTuple):
+    """What the inputs and the output are called, the unit of each input, and whether it holds times (as days)."""
+
+    x: tuple[str, ...]
+    y: str
+    units: tuple[str, ...]
+    times: tuple[bool, ...]
+
+
+class Along(NamedTuple):
+    """What the kernel says along one input, at inputs ``at [g, d]`` whose other columns stay in the middle."""
+
+    axis: int
+    at: np.ndarray
+    local: LocalDraws
+
+
+class Report(NamedTuple):
+    """A fit in the units of its data.
+
+    Predictions at (some of) the rows fitted to, and for one input on a grid; the kernel's local functions at some rows
+    and along inputs; and of several components each one's part of the signal on the grid.
+    """
+
+    labels: Labels
+    X: np.ndarray  # [n, d]
+    y: np.ndarray  # [n]
+    error: np.ndarray  # [n], known standard deviations of the outputs
+    rows: Prediction
+    local: LocalDraws
+    along: tuple[Along, ...]
+    grid: Prediction | None
+    components: Band | None
+
+
+def summary(report: Report) -> dict[str, Any]:
+    """What was learned, as plain values: components, noise, quality of the fit.
+
+    The quality is that of the rows fitted to: it says whether the fit follows them, not how well it predicts others.
+    """
+    y, rows = report.y, report.rows
+    noise = rows.output.variance - rows.function.variance - report.error**2
+    output = Band.normal(rows.output.mean, rows.output.std, LEVEL)
+    return {
+        "unit": ", ".join(f"cycles per {unit}" for unit in report.labels.units),
+        "components": _components(report.local),
+        "noise": float(np.sqrt(np.mean(np.maximum(noise, 0.0)))),
+        "fit": {
+            "r2": float(1.0 - np.mean((y - rows.function.mean) ** 2) / np.var(y)) if np.ptp(y) > 0 else 1.0,
+            "mean_log_density": float(np.mean(rows.log_density)),
+            "coverage": float(np.mean(output.covers(y))),
+        },
+    }
+
+
+def _components(local: LocalDraws) -> list[dict[str, Any]]:
+    """Of every component the lowest and highest frequency ``[d]``, half the median width of its band, the amplitude."""
+    frequency, amplitude = Band.over(local.frequency, LEVEL), Band.over(local.amplitude, LEVEL).mean
+    half = [None] * amplitude.shape[1]
+    if frequency.lower is not None:
+        half = (0.5 * np.median(frequency.upper - frequency.lower, axis=0)).tolist()
+    return [
+        {
+            "frequency": [values.min(axis=0).tolist(), values.max(axis=0).tolist()],
+            "band": half[a],
+            "amplitude": [float(amplitude[:, a].min()), float(amplitude[:, a].max())],
+        }
+        for a, values in enumerate(np.moveaxis(frequency.mean, 1, 0))
+    ]

@@ -1,0 +1,280 @@
+"""Draws from the posterior of a model, whichever way they were made, and readings of the models at them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.scipy.special import ndtr, ndtri
+
+from ..core import Key, Module, as_key, at_least, inputs
+from ..models import BLOCK, Gaussian, Moments, as_outputs
+from ..parameters import partition
+from .band import Band
+from .readings import (
+    Components,
+    JointOutputs,
+    LocalDraws,
+    LocalFrequency,
+    LocalFunctions,
+    Outputs,
+    Prediction,
+    Spectrogram,
+)
+
+MAX_DRAWS = 400  # that a reading is evaluated at, unless told otherwise
+_LEVELS = (0.05, 0.5, 0.95)
+_HALVINGS = 60  # of the bracket of a quantile, down to the last digit of a float64
+
+
+class Posterior(Module):
+    """Draws of a model's raw parameters and the rest of the model; an optimum is a posterior of one draw.
+
+    Predictions are those of the mixture of the models at the draws. They use at most ``max_draws`` draws, evenly spaced
+    in every chain, so that their cost does not grow with the length of the chains.
+
+    Args:
+        draws: A tree of draws ``[chains, draws, ...]`` of raw parameters.
+        rest: The rest of the model.
+        log_joint: The log joint density ``[chains, draws]`` of each draw (an estimate where the sampler used minibatches).
+        statistics: What the sampler says of each draw, ``[chains, draws]``, under the names that arviz uses.
+        interrupted: Whether the run ended before all draws were made.
+    """
+
+    draws: Any
+    rest: Any
+    log_joint: np.ndarray
+    statistics: dict[str, np.ndarray]
+    interrupted: bool = eqx.field(static=True, default=False)
+
+    @classmethod
+    def at_point(cls, model: Any) -> Posterior:
+        """The posterior that is one model for certain, such as an optimum.
+
+        Args:
+            model: A model with raw parameters.
+        """
+        free, rest = partition(model, "latent", "hyperparameter", "variational")
+        return cls(jax.tree.map(lambda leaf: np.asarray(leaf)[None, None], free), rest, np.zeros((1, 1)), {})
+
+    def at(self, chain: int, draw: int) -> Any:
+        """The model at one draw."""
+        return eqx.combine(jax.tree.map(lambda leaf: leaf[chain, draw], self.draws), self.rest)
+
+    def most_probable(self) -> Any:
+        """The model at the draw of the largest log joint density."""
+        self._require_draws()
+        return self.at(*divmod(int(np.argmax(self.log_joint)), self.log_joint.shape[1]))
+
+    def thinned(self, max_draws: int) -> Posterior:
+        """At most so many of the draws (but one of every chain at least), evenly spaced in the chains."""
+        at_least(1, max_draws=max_draws)
+        self._require_draws()
+        chains, length = self.log_joint.shape
+        count = min(length, max(1, max_draws // chains))
+        # The middles of equal stretches: neither the start of a chain nor its end counts more.
+        index = ((np.arange(count) + 0.5) * length / count).astype(int)
+        parts = (self.draws, self.log_joint, self.statistics)
+        draws, log_joint, statistics = jax.tree.map(lambda leaf: leaf[:, index], parts)
+        return Posterior(draws, self.rest, log_joint, statistics, self.interrupted)
+
+    # Readings
+
+    def map(self, reading: Callable[[Any], Any]) -> Any:
+        """``reading(model)`` at every draw, stacked ``[chains, draws, ...]``; compiled once for each reading.
+
+        Args:
+            reading: Any function of a model with raw parameters, as ``at`` gives it, such as those of
+                ``spectrogp.posterior`` or ``lambda m: m.predict(data, X)``.
+        """
+        shape = self.log_joint.shape
+        flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), (self.draws, self.log_joint))
+        # Flat outside the program, which is then the same for any chains and draws that are as many together.
+        values = _map(reading, *flat, self.rest)
+        return jax.tree.map(lambda leaf: leaf.reshape(*shape, *leaf.shape[1:]), values)
+
+    def read(self, reading: Callable[[Any], Any], *, max_draws: int = MAX_DRAWS) -> Any:
+        """``reading(model)`` at some of the draws of all chains, ``[s, ...]``."""
+        values = self.thinned(max_draws).map(reading)
+        return jax.tree.map(lambda leaf: np.asarray(leaf).reshape(-1, *leaf.shape[2:]), values)
+
+    def band(self, reading: Callable[[Any], Any], level: float = 0.9, *, max_draws: int = MAX_DRAWS) -> Band:
+        """Posterior mean and central credible interval of ``reading(model)``, any array made from a model.
+
+        Args:
+            reading: A function of a model with raw parameters: ``lambda m: m.realise().kernel.lengthscale(X)`` gives the
+                lengthscales ``[n, a, d]``.
+            level: Probability of the interval.
+            max_draws: Draws to use, at most.
+        """
+        return Band.over(self.read(reading, max_draws=max_draws), level)
+
+    def outputs(self, data: Any, X: Any, error: Any = 0.0, *, y: Any = None, max_draws: int = MAX_DRAWS) -> Prediction:
+        """Everything about f and new outputs at inputs: moments of both, and the log density of given outputs.
+
+        Programs are compiled for a number of rows, so inputs are filled up to one of few numbers.
+
+        Args:
+            data: What the model was fitted to.
+            X: Inputs ``[t, d]``, or ``[t]`` for one input dimension.
+            error: Known standard deviations of the outputs, ``[t]`` or one number.
+            y: Outputs ``[t]`` whose log density is wanted, or None.
+            max_draws: Draws to mix over, at most.
+        """
+        X = np.asarray(inputs(X))
+        count = len(X)
+        filled = np.minimum(np.arange(rounded(count)), count - 1)
+        error = np.broadcast_to(np.asarray(error, X.dtype), (count,))[filled]
+        y = None if y is None else np.asarray(as_outputs(y, X))[filled]
+        reading = Outputs(self._prepared(data, X[filled]), X[filled], error, y)
+        values = self.read(reading, max_draws=max_draws)
+        return jax.tree.map(lambda leaf: leaf[:, :count], values).mixed()
+
+    # Prediction
+
+    def predict(self, data: Any, X: Any, *, max_draws: int = MAX_DRAWS) -> Moments:
+        """Mean and variance of the function f at inputs ``X [t, d]``, by the laws of total mean and variance."""
+        return self.outputs(data, X, max_draws=max_draws).function
+
+    def predict_output(self, data: Any, X: Any, error: Any = 0.0, *, max_draws: int = MAX_DRAWS) -> Moments:
+        """Mean and variance of outputs y at inputs ``X [t, d]``, noise included, with known error bars ``[t]``."""
+        return self.outputs(data, X, error, max_draws=max_draws).output
+
+    def log_predictive_density(
+        self, data: Any, X: Any, y: Any, error: Any = 0.0, *, max_draws: int = MAX_DRAWS
+    ) -> np.ndarray:
+        """log p(y | data) of each output ``y [t]``: the logarithm of the mean density, not the mean of logarithms."""
+        return np.asarray(self.outputs(data, X, error, y=y, max_draws=max_draws).log_density)
+
+    def quantiles(self, data: Any, X: Any, levels: Any = _LEVELS, *, max_draws: int = MAX_DRAWS) -> Array:
+        """Quantiles ``[levels, t]`` of the function f at inputs ``X [t, d]``."""
+        reading = Outputs(self._prepared(data, X), inputs(X), 0.0)
+        return _mixture_quantiles(self.read(reading, max_draws=max_draws).function, _checked(levels))
+
+    def quantiles_output(
+        self, data: Any, X: Any, levels: Any = _LEVELS, error: Any = 0.0, *, max_draws: int = MAX_DRAWS
+    ) -> Array:
+        """Quantiles ``[levels, t]`` of outputs y at inputs ``X [t, d]``, their Gaussian noise included."""
+        if not isinstance(self.rest.likelihood, Gaussian):
+            raise TypeError(
+                f"quantiles of outputs are for Gaussian noise, got {type(self.rest.likelihood).__name__}; "
+                "quantiles gives those of f"
+            )
+        reading = Outputs(self._prepared(data, X), inputs(X), jnp.asarray(error))
+        return _mixture_quantiles(self.read(reading, max_draws=max_draws).output, _checked(levels))
+
+    def covariance(self, data: Any, X: Any, *, noise: bool = False, max_draws: int = 50) -> np.ndarray:
+        """Joint covariance ``[t, t]`` of f at inputs ``X [t, d]``, or of outputs with ``noise``: that of the mixture."""
+        prepared, X = self._prepared(data, X), np.asarray(inputs(X))
+        if prepared is data:
+            means, covariances, noises = self.read(JointOutputs(data, X), max_draws=max_draws)
+        else:  # such a model looks at values, which one program for all draws cannot
+            each = [_apply(JointOutputs(data, X), model) for model in self.thinned(max_draws)._models()]
+            means, covariances, noises = (np.stack(parts) for parts in zip(*each, strict=True))
+        apart = means - np.mean(means, axis=0)
+        total = np.mean(covariances, axis=0) + apart.T @ apart / len(means)
+        return np.asarray(total + np.diag(np.mean(noises, axis=0)) if noise else total)
+
+    def draw(self, data: Any, X: Any, *, key: Key, num_samples: int = 1) -> Array:
+        """Draws ``[s, t]`` of f at inputs ``X [t, d]``: a random draw of the parameters, then f jointly given it."""
+        at_least(1, num_samples=num_samples)
+        of_parameters, of_functions = jax.random.split(as_key(key))
+        chain, draw = jnp.divmod(
+            jax.random.randint(of_parameters, (num_samples,), 0, self.log_joint.size), self.log_joint.shape[1]
+        )
+        keys = jax.random.split(of_functions, num_samples)
+        if self._prepared(data, X) is not data:  # such a model looks at values, which one program for all draws cannot
+            places = zip(np.asarray(chain), np.asarray(draw), keys, strict=True)
+            return jnp.concatenate([self.at(c, d).draw(data, X, key=one) for c, d, one in places])
+        chosen = jax.tree.map(lambda leaf: jnp.asarray(leaf)[chain, draw], self.draws)
+        return _draw(chosen, self.rest, keys, data, inputs(X))
+
+    # What the models at the draws say of themselves
+
+    def components(self, data: Any, X: Any, level: float = 0.9, *, max_draws: int = MAX_DRAWS) -> Band:
+        """The part ``[t, a]`` of f at inputs ``X [t, d]`` that belongs to each component, with credible intervals."""
+        moments = self.read(Components(self._prepared(data, X), np.asarray(inputs(X))), max_draws=max_draws).mixed()
+        return Band.normal(moments.mean, moments.std, level).map(np.transpose)
+
+    def spectrogram(
+        self, X: Any, frequency: Any, level: float = 0.9, *, max_draws: int = MAX_DRAWS, **options: Any
+    ) -> Band:
+        """Posterior mean ``[n, m]`` and interval of the kernel's spectrogram; options as ``spectrogram`` has them."""
+        reading = Spectrogram(np.asarray(inputs(X)), np.asarray(frequency), **options)
+        return self.band(reading, level, max_draws=max_draws)
+
+    def local_frequency(self, X: Any, level: float = 0.9, *, max_draws: int = MAX_DRAWS) -> Band:
+        """Posterior mean and interval of the local frequency of every component, in cycles per unit.
+
+        ``[n, a]`` for one input, ``[n, a, d]`` for several. A component means the same in all draws only as long as the
+        chains do not exchange components.
+        """
+        return self.band(LocalFrequency(np.asarray(inputs(X))), level, max_draws=max_draws)
+
+    def local_functions(self, X: Any, *, max_draws: int = MAX_DRAWS) -> LocalDraws:
+        """The components of the local spectrum, and the lengthscales, at inputs ``X [n, d]``, at some of the draws."""
+        return LocalDraws.of(self.read(LocalFunctions(np.asarray(inputs(X))), max_draws=max_draws))
+
+    def _prepared(self, data: Any, X: Any) -> Any:
+        """What predictions at X need besides the draws, as the most probable of these sees it."""
+        return self.most_probable().prepare(data, np.asarray(inputs(X)))
+
+    def _models(self) -> list[Any]:
+        chains, length = self.log_joint.shape
+        return [self.at(chain, draw) for chain in range(chains) for draw in range(length)]
+
+    def _require_draws(self) -> None:
+        if self.log_joint.size == 0:
+            raise ValueError("there are no draws: the run was interrupted before the first one")
+
+
+def rounded(rows: int) -> int:
+    """A power of two from 16 to the rows that models predict at once, or a multiple of these."""
+    return max(16, 2 ** (rows - 1).bit_length()) if rows <= BLOCK else -(-rows // BLOCK) * BLOCK
+
+
+@eqx.filter_jit
+def _map(reading: Callable[[Any], Any], draws: Any, log_joint: Array, rest: Any) -> Any:
+    # Over the density too: a model without free parameters has a draw all the same.
+    return jax.lax.map(lambda pair: reading(eqx.combine(pair[0], rest)), (draws, log_joint))
+
+
+@eqx.filter_jit
+def _draw(draws: Any, rest: Any, keys: Array, data: Any, X: Array) -> Array:
+    return jax.lax.map(lambda pair: eqx.combine(pair[0], rest).draw(data, X, key=pair[1])[0], (draws, keys))
+
+
+def _apply(reading: Callable[[Any], Any], model: Any) -> Any:
+    return jax.tree.map(np.asarray, reading(model))
+
+
+def _mixture_quantiles(parts: Moments, levels: Array) -> Array:
+    """Quantiles ``[levels, t]`` of a mixture of normal distributions with moments ``[s, t]``, by bisection."""
+    mean, std = jnp.asarray(parts.mean), jnp.sqrt(jnp.asarray(parts.variance))
+
+    def quantile(level: Array) -> Array:
+        # A quantile of the mixture lies between the smallest and the largest of its parts.
+        ends = mean + ndtri(level) * std
+
+        def halve(_: int, bracket: tuple[Array, Array]) -> tuple[Array, Array]:
+            low, high = bracket
+            middle = 0.5 * (low + high)
+            below = jnp.mean(ndtr((middle - mean) / std), axis=0) < level
+            return jnp.where(below, middle, low), jnp.where(below, high, middle)
+
+        low, high = jax.lax.fori_loop(0, _HALVINGS, halve, (jnp.min(ends, axis=0), jnp.max(ends, axis=0)))
+        return 0.5 * (low + high)
+
+    return jax.lax.map(quantile, levels)
+
+
+def _checked(levels: Any) -> Array:
+    array = np.atleast_1d(np.asarray(levels, dtype=np.float64))
+    if array.ndim != 1 or not np.all((array > 0.0) & (array < 1.0)):
+        raise ValueError(f"levels must be numbers between 0 and 1, got {levels!r}")
+    return jnp.asarray(array)

@@ -1,0 +1,185 @@
+"""Readings: what one looks at in a model, as functions of a model with raw parameters.
+
+They are modules whose arrays are leaves, so that readings of equal shapes share one compiled program. A ``Posterior``
+evaluates a reading at its draws.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from scipy.special import logsumexp, ndtr
+
+from ..kernels import Local
+from ..models import Moments
+from ..spectra import LocalSpectrum, local_spectrum, spectrogram
+
+
+class Prediction(NamedTuple):
+    """Moments of the function and of new outputs, and the log density ``[t]`` of given outputs (or None)."""
+
+    function: Moments
+    output: Moments
+    log_density: Any
+
+    def mixed(self) -> Prediction:
+        """Of the mixture, in equal shares, of predictions ``[s, t]``."""
+        return Prediction(
+            self.function.mixed(),
+            self.output.mixed(),
+            None if self.log_density is None else log_mean_density(self.log_density),
+        )
+
+
+def log_mean_density(log_densities: Any) -> Any:
+    """Log density of a mixture, from those ``[s, ...]`` of its parts: the logarithm of the mean, not the mean of logs."""
+    return logsumexp(log_densities, axis=0) - np.log(len(log_densities))
+
+
+class Outputs(eqx.Module):
+    """A ``Prediction`` at inputs ``X [t, d]``, of outputs with known error bars, and of the density of ``y`` if given."""
+
+    data: Any  # what ``model.prepare(data, X)`` gives
+    X: Any
+    error: Any
+    y: Any = None
+
+    def __call__(self, model: Any) -> Prediction:
+        model, X = model.realise(), jnp.asarray(self.X)
+        f = model.moments(self.data, X)
+        likelihood, scale = model.noise_at(X, self.error)
+        density = None if self.y is None else likelihood.log_predictive_density(jnp.asarray(self.y), f, scale)
+        return Prediction(f, likelihood.output(f, scale), density)
+
+
+class JointOutputs(eqx.Module):
+    """Mean ``[t]`` and joint covariance ``[t, t]`` of f at inputs ``X [t, d]``, and the variance ``[t]`` of the noise."""
+
+    data: Any
+    X: Any
+
+    def __call__(self, model: Any) -> tuple[Array, Array, Array]:
+        model, X = model.realise(), jnp.asarray(self.X)
+        f = model.moments(self.data, X)
+        likelihood, scale = model.noise_at(X, 0.0)
+        noise = likelihood.output(f, scale).variance - f.variance
+        return f.mean, model.joint_covariance(self.data, X), noise
+
+
+class Components(eqx.Module):
+    """Moments ``[a, t]`` of every component of f at inputs ``X [t, d]``."""
+
+    data: Any
+    X: Any
+
+    def __call__(self, model: Any) -> Moments:
+        model, X = model.realise(), jnp.asarray(self.X)
+        numbers = jnp.arange(model.count_components(X))
+        moments: Moments = jax.lax.map(lambda a: model.component_moments(self.data, X, a), numbers)
+        return moments
+
+
+class LocalFrequency(eqx.Module):
+    """Local frequencies in cycles per unit: ``[n, a]`` and without a sign for one input, else ``[n, a, d]``."""
+
+    X: Any
+
+    def __call__(self, model: Any) -> Array:
+        frequency = local_spectrum(model.realise().kernel, self.X).frequency
+        return frequency if self.X.shape[1] > 1 else jnp.abs(frequency[..., 0])
+
+
+class Spectrogram(eqx.Module):
+    """The kernel's spectrogram ``[n, m]``; arguments as those of ``spectrogram``."""
+
+    X: Any
+    frequency: Any
+    axis: int | None = eqx.field(static=True, default=None)
+    slice_at: Any = None
+    resolution: Any = 0.0
+
+    def __call__(self, model: Any) -> Array:
+        return spectrogram(
+            model.realise().kernel,
+            self.X,
+            self.frequency,
+            axis=self.axis,
+            slice_at=self.slice_at,
+            resolution=self.resolution,
+        )
+
+
+class LatentFunctions(eqx.Module):
+    """Values at inputs ``X [n, d]`` of the functions that the kernel has, such as ``lengthscale [n, a, d]``, by name."""
+
+    X: Any
+
+    def __call__(self, model: Any) -> dict[str, Array]:
+        local = model.realise().kernel.local(jnp.asarray(self.X))
+        return {name: values for name, values in vars(local).items() if name != "x"} if _is_plain(local) else {}
+
+
+class LocalFunctions(eqx.Module):
+    """The local spectrum at inputs ``X [n, d]``, and the latent functions."""
+
+    X: Any
+
+    def __call__(self, model: Any) -> tuple[LocalSpectrum, dict[str, Array]]:
+        model = model.realise()
+        return local_spectrum(model.kernel, jnp.asarray(self.X)), LatentFunctions(self.X)(model)
+
+
+class LocalDraws(NamedTuple):
+    """What a kernel says at n inputs, at s draws: the components of its local spectrum, in cycles per unit.
+
+    Variance ``weight [s, n, a]``, ``frequency [s, n, a, d]``, the standard deviation ``bandwidth [s, n, a, d]`` around
+    it; and ``lengthscale [s, n, a, d]``, or None for a kernel without one.
+    """
+
+    weight: np.ndarray
+    frequency: np.ndarray
+    bandwidth: np.ndarray
+    lengthscale: np.ndarray | None
+
+    @classmethod
+    def of(cls, values: tuple[LocalSpectrum, dict[str, np.ndarray]]) -> LocalDraws:
+        """From what ``LocalFunctions`` gives at draws."""
+        spectrum, functions = values
+        # With one input the sign of a frequency says nothing.
+        frequency = np.abs(spectrum.frequency) if spectrum.frequency.shape[-1] == 1 else spectrum.frequency
+        length = functions.get("lengthscale")
+        length = None if length is None else np.broadcast_to(length, frequency.shape)
+        return cls(np.asarray(spectrum.weight), np.asarray(frequency), np.asarray(spectrum.bandwidth), length)
+
+    def in_units(self, x: np.ndarray, y: Any) -> LocalDraws:
+        """For inputs measured in units that are 1/x ``[d]`` as large, and outputs in units that are 1/y as large."""
+        length = None if self.lengthscale is None else self.lengthscale * x
+        return LocalDraws(self.weight * y**2, self.frequency / x, self.bandwidth / x, length)
+
+    @property
+    def amplitude(self) -> np.ndarray:
+        """Standard deviation of a component, ``[s, n, a]``."""
+        return np.sqrt(np.maximum(self.weight, 0.0))
+
+    def density(self, edges: np.ndarray, axis: int = 0) -> np.ndarray:
+        """The posterior mean of the spectrogram along an input, ``[n, m]``: its mean in each cell between m + 1 edges.
+
+        Means over cells, since the ridge of a coherent oscillation is narrower than a cell, and values between them
+        would miss it.
+        """
+        total = np.zeros((self.weight.shape[1], len(edges) - 1))
+        for w, f, b in zip(self.weight, self.frequency[..., axis], self.bandwidth[..., axis], strict=True):
+            for sign in (1.0, -1.0):  # a component and its mirror image
+                below = ndtr((edges - sign * f[..., None]) / b[..., None])
+                total += 0.5 * np.sum(w[..., None] * np.diff(below, axis=-1), axis=1)
+        return np.asarray(total / (len(self.weight) * np.diff(edges)))
+
+
+def _is_plain(local: Any) -> bool:
+    """Whether local parameters are those of one kernel, and not of several."""
+    return isinstance(local, Local)
