@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 OUT ?= out
 
-.PHONY: help demo test lint bench bench-recovery sbc clean
+.PHONY: help demo test test-all lint bench bench-recovery sbc clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -12,7 +12,10 @@ help:  ## list the targets
 demo: $(VENV)/installed  ## recover the frequency of a chirp: figure, model and numbers into $(OUT)/demo, offline
 	$(BIN)/spectrogp demo --out $(OUT)/demo
 
-test: $(VENV)/installed-dev  ## run all tests
+test: $(VENV)/installed-dev  ## run the tests, but for those that take long
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
+
+test-all: $(VENV)/installed-dev  ## run all tests
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 lint: $(VENV)/installed-dev  ## check style and types

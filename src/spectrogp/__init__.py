@@ -1,6 +1,6 @@
 """spectrogp: how the frequency content of a signal or field changes over its inputs, with Gaussian processes.
 
-Public names load on first use, so that ``import spectrogp`` and ``spectrogp --help`` are quick; they are listed once, in
+Public names load on first use, so that ``import spectrogp`` and ``spectrogp --help`` are quick. They are listed in
 ``__init__.pyi``. No module may be called like a public function: importing the module would hide the function.
 """
 

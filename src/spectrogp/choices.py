@@ -1,4 +1,4 @@
-"""The closed sets that users choose from by name, one list for each; no imports, so that ``spectrogp --help`` is quick."""
+"""The closed sets that users choose from by name, one list for each. No imports: ``spectrogp --help`` is quick."""
 
 KERNELS = {
     "auto": "phase for one input, convolutional for several",

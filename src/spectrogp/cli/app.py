@@ -17,7 +17,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from ..choices import APPROXIMATIONS, EXPERIMENTS, INFERENCES, KERNELS, LIKELIHOODS
+from ..choices import APPROXIMATIONS, EXPERIMENTS, INFERENCES, KERNELS, LIKELIHOODS, TABLES
 
 BAD_INPUT, INTERRUPTED = 2, 130
 
@@ -168,7 +168,7 @@ def reproduce(
 
         _prepare(out)
         # Tables of models show their own progress.
-        table = name.value in experiments.TABLES
+        table = name.value in TABLES
         with nullcontext() if table else Console(stderr=True).status(f"making {name.value} …"):
             paths, numbers = experiments.reproduce(name.value, out, quick=quick, seed=seed, rows=row or None)
     _print_numbers(numbers)

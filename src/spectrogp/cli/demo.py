@@ -18,7 +18,7 @@ from . import work
 def demo(
     out: Path, *, quick: bool, seed: int, say: Callable[[str], Any]
 ) -> tuple[dict[str, Any], dict[str, Any], list[Path]]:
-    """How well the frequency of the paper's chirp is recovered, the summary of the fit, and the files that were made."""
+    """How well the frequency of the paper's chirp is recovered, the summary of the fit, and the files made."""
     signal = datasets.signal("chirp", seed=seed)
     say(f"data: {len(signal.y)} noisy values of cos 2π(t + 0.6 t³) at irregular times; frequency 1 + 1.8 t²")
     write_table(out / "data.csv", {"t": signal.X[:, 0], "y": signal.y})

@@ -16,7 +16,11 @@ from ..files import read_columns
 
 
 class Split(NamedTuple):
-    """Training and test rows, standardised by the mean and standard deviation of the training rows alone."""
+    """Training rows ``X``, ``y`` and test rows ``X_test``, ``y_test``, standardised.
+
+    With the mean and standard deviation of the training rows alone: ``input_mean``, ``input_scale``, ``output_mean``,
+    ``output_scale``.
+    """
 
     X: np.ndarray
     y: np.ndarray
@@ -48,6 +52,9 @@ def solar(directory: str | Path | None = None) -> Split:
 
     From solar.csv (year, irradiance, split), or from the raw file solar_data_raw.txt that the paper names (year, solar
     cycle, solar cycle with background), whose third column is used, with the paper's split.
+
+    Args:
+        directory: Where the file is; the directory that SPECTROGP_DATA names when left out.
     """
     path = _find(("solar.csv", "solar_data_raw.txt"), directory)
     if path.suffix == ".csv":
@@ -59,7 +66,11 @@ def solar(directory: str | Path | None = None) -> Split:
 
 
 def air(directory: str | Path | None = None) -> Split:
-    """Monthly air temperature anomalies 1988–1993 over latitude, longitude and time in years: 26,328 and 6,582 rows."""
+    """Monthly air temperature anomalies 1988–1993 over latitude, longitude and time in years: 26,328 and 6,582 rows.
+
+    Args:
+        directory: Where the file is; the directory that SPECTROGP_DATA names when left out.
+    """
     column = read_columns(_find(("air_anomaly.parquet",), directory))
     time = column["year"] + (column["month"] - 0.5) / 12.0
     return _standardised(np.column_stack([column["lat"], column["lon"], time]), column["anomaly"], column["split"])
@@ -77,8 +88,12 @@ def taxi(directory: str | Path | None = None, *, rows: int | None = None, seed: 
     From nyc_taxi.parquet, which has a split (41,268 and 18,540 trips of January 2016); or from a public file, CSV or
     Parquet: train.csv of Kaggle's "New York City Taxi Trip Duration", or yellow_tripdata_* of the Taxi and Limousine
     Commission (of the months up to June 2016: later ones name zones instead of places). Of these, trips outside the
-    city or of no plausible duration are left out, ``rows`` are drawn at random (all when left out), and a random 31 %
-    are the test rows.
+    city or of no plausible duration are left out, and a random 31 % are the test rows.
+
+    Args:
+        directory: Where the file is; the directory that SPECTROGP_DATA names when left out.
+        rows: How many trips of a public file are drawn at random; all when left out.
+        seed: Of the rows and of the split of a public file.
     """
     path = _find(("nyc_taxi.parquet", "train.csv", "yellow_tripdata_*.parquet", "yellow_tripdata_*.csv"), directory)
     column = read_columns(path)

@@ -11,7 +11,7 @@ from ..core import at_least
 
 
 class Signal(NamedTuple):
-    """Inputs ``[n, 1]``, noisy outputs ``[n]``, and the true frequency ``[n, a]`` in cycles per unit."""
+    """Inputs ``X [n, 1]``, noisy outputs ``y [n]``, and the true ``frequency [n, a]`` in cycles per unit."""
 
     X: np.ndarray
     y: np.ndarray
@@ -99,14 +99,14 @@ def signal(name: str = "chirp", *, n: int = 400, noise: float = 0.1, irregular: 
 
 
 def noiseless(name: str, t: Any) -> np.ndarray:
-    """The values ``[n]`` of a signal without noise, at times ``t [n]``."""
+    """The values ``[n]`` of the signal of this ``name`` without noise, at times ``t [n]``."""
     t = np.ravel(t)
     tones = _family(name).tones
     return np.sum([tone.amplitude(t) * np.cos(2.0 * np.pi * tone.phase(t)) for tone in tones], axis=0)
 
 
 def true_frequency(name: str, t: Any) -> np.ndarray:
-    """The frequencies ``[n, a]`` of a signal, in cycles per unit, at times ``t [n]``."""
+    """The frequencies ``[n, a]`` of the signal of this ``name``, in cycles per unit, at times ``t [n]``."""
     t = np.ravel(t)
     return np.column_stack([tone.frequency(t) for tone in _family(name).tones])
 

@@ -1,4 +1,4 @@
-"""Reports of a fitted estimator: what it says of its data and of its kernel, in the units of the data, evaluated once."""
+"""Reports of a fitted estimator: what it says of its data and its kernel, in the units of the data, evaluated once."""
 
 from __future__ import annotations
 

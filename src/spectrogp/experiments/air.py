@@ -153,26 +153,17 @@ def neighbour_model(
 
 
 def with_neighbours(
-    job: Job,
-    *,
-    split: Split,
-    kind: KernelName,
-    components: int,
-    noise: Noise,
-    train: int,
-    test: int,
-    centres: int,
-    steps: int,
-    fits: int = 1,
+    job: Job, *, split: Split, train: int, test: int, steps: int, fits: int = 1, **model_settings: Any
 ) -> Outcome:
     """MAP with the nearest neighbours by correlation under the current kernel; of several fits their mixture.
 
-    Fits differ in the centres of their functions, in the order of the data, and in the minibatches.
+    Fits differ in the centres of their functions, in the order of the data, and in the minibatches. The settings of the
+    model are those of ``neighbour_model``.
     """
     data = Data(split.X, split.y)
     fitted = []
     for seed in range(job.seed, job.seed + fits):
-        model = neighbour_model(split.X, kind=kind, components=components, noise=noise, centres=centres, seed=seed)
+        model = neighbour_model(split.X, seed=seed, **model_settings)
         refresh = Refresh(data, train, order=random_order(data.size, seed))
         # Many functions follow the noise of small batches; an average over steps does not.
         model = job.maximise(

@@ -34,7 +34,7 @@ from ..kernels import (
     SpectralMixture,
     SquaredExponential,
 )
-from ..models import AbstractModel, CollapsedGP, Data, DoublyStochasticGP, ExactGP, Gaussian
+from ..models import AbstractModel, CollapsedGP, Data, DoublyStochasticGP, ExactGP, Gaussian, Moments
 from ..parameters import FunctionGroup, Normal, Positive, Real
 from ..plots import COLOURS, decibels, plain_log_axis, plot_spectrogram
 from ..posterior import LatentFunctions, LocalFrequency, Outputs, Posterior, Spectrogram

@@ -93,26 +93,28 @@ def table(split: Split, *, quick: bool = False) -> dict[str, Row]:
     """The rows: those of the paper, then ours."""
 
     def row(fit: Any, **settings: Any) -> Row:
-        return Row(
-            partial(fit, split), settings | {key: few for key, few in _QUICK.items() if quick and key in settings}
-        )
+        return Row(partial(fit, split), _quick(settings) if quick else settings)
 
-    svi = {"inducing": 100, "batch": 1024, "steps": 1500, "learning_rate": 0.03}
-    flexible = {"components": 4, "centres": 60, "noise": 60, **svi}
-    chain = {"chains": 1, "warmup": 60, "draws": 100, "mixed": 50}
-    vanilla = {"kind": "SE", **svi, "learning_rate": 0.1}
-    near = {"components": 8, "centres": 60, "noise": 60, "train": 20, "batch": 512, "steps": 500, "learning_rate": 0.05}
+    def kernel(kind: str, components: int = 4) -> dict[str, Any]:
+        return {"kind": kind, "components": components, "centres": 60}
+
+    svi: dict[str, Any] = {"inducing": 100, "batch": 1024, "steps": 1500, "learning_rate": 0.03}
+    flexible = {"noise": 60, **svi}
+    chain = {"chain": {"chains": 1, "warmup": 60, "draws": 100, "mixed": 50}}
+    vanilla = {"kernel": {"kind": "SE"}, **svi, "learning_rate": 0.1}
+    near: dict[str, Any] = {"noise": 60, "train": 20, "batch": 512, "steps": 500, "learning_rate": 0.05}
+    near |= {"kernel": kernel("SM", components=8)}
     return {
         "LINEAR": row(linear, steps=300),
         "VANILLA 100": row(variational, **vanilla),
         "VANILLA 500": row(variational, **vanilla | {"inducing": 500}),
         "VANILLA 100, noise(x)": row(variational, **vanilla, noise=60),
-        "SM": row(variational, kind="SM", components=4, **svi | {"learning_rate": 0.05}),
+        "SM": row(variational, kernel={"kind": "SM", "components": 4}, **svi | {"learning_rate": 0.05}),
         "DGP 4": row(deep, depth=4, **svi, **chain),
-        "NSQ": row(sampled, kind="NSQ", **flexible, **chain),
-        "CSK": row(sampled, kind="CSK", **flexible, **chain),
-        "chirplet": row(sampled, kind="chirplet", **flexible, **chain),
-        "CSK, DS-VI": row(stochastic, kind="CSK", **flexible, draws=50),
+        "NSQ": row(sampled, kernel=kernel("NSQ"), **flexible, **chain),
+        "CSK": row(sampled, kernel=kernel("CSK"), **flexible, **chain),
+        "chirplet": row(sampled, kernel=kernel("chirplet"), **flexible, **chain),
+        "CSK, DS-VI": row(stochastic, kernel=kernel("CSK"), **flexible, draws=50),
         "SM, neighbours": row(neighbours, **near, test=150),
         "SM, full scale": row(full_scale, **near, inducing=200, test=60),
     }
@@ -136,6 +138,12 @@ _QUICK = {
 }
 
 
+def _quick(settings: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: _quick(value) if isinstance(value, dict) else _QUICK.get(name, value) for name, value in settings.items()
+    }
+
+
 # Rows
 
 
@@ -154,37 +162,23 @@ def variational(split: Split, job: Job, **settings: Any) -> Outcome:
     return _scored(_variational(split, data, job, **settings), data, split)
 
 
-def sampled(
-    split: Split, job: Job, *, chains: int, warmup: int, draws: int, mixed: int, batch: int, **settings: Any
-) -> Outcome:
+def sampled(split: Split, job: Job, *, chain: dict[str, Any], batch: int, **settings: Any) -> Outcome:
     """Inducing values and functions by SG-HMC from the variational optimum, hyperparameters by moving-window EM."""
     data = Data(split.X, split.y)
     start = _variational(split, data, job, batch=batch, **settings)
-    return _drawn(start, data, split, job, _sampler(chains, warmup, batch), draws, mixed, settings["kind"] == "CSK")
+    return _drawn(start, data, split, job, batch, pictured=settings["kernel"]["kind"] == "CSK", **chain)
 
 
 def deep(
-    split: Split,
-    job: Job,
-    *,
-    depth: int,
-    inducing: int,
-    batch: int,
-    steps: int,
-    learning_rate: float,
-    chains: int,
-    warmup: int,
-    draws: int,
-    mixed: int,
+    split: Split, job: Job, *, depth: int, inducing: int, steps: int, chain: dict[str, Any], **adam: Any
 ) -> Outcome:
     """A composition of layers with linear means, sampled in the same way."""
     data = Data(split.X, split.y)
     Z = cluster_centres(split.X, inducing, job.seed)
     kernel = compositional_layers(Z, depth=depth, lengthscale=1.5, amplitude=0.8, spread=0.3)
     start = VariationalGP(kernel, Positive(noise_start(split)), Real(Z))
-    start = start.with_optimal_posterior(data)
-    start = job.maximise(start, data, steps=steps, batch=batch, learning_rate=learning_rate)
-    return _drawn(start, data, split, job, _sampler(chains, warmup, batch), draws, mixed)
+    start = job.maximise(start.with_optimal_posterior(data), data, steps=steps, **adam)
+    return _drawn(start, data, split, job, adam["batch"], **chain)
 
 
 def stochastic(split: Split, job: Job, *, draws: int, steps: int, batch: int, **settings: Any) -> Outcome:
@@ -216,27 +210,17 @@ def _variational(
     data: Data,
     job: Job,
     *,
-    kind: str,
     inducing: int,
-    batch: int,
     steps: int,
-    learning_rate: float,
-    components: int = 1,
-    centres: int = 0,
     noise: int = 0,
+    kernel: dict[str, Any],
+    **adam: Any,
 ) -> VariationalGP:
-    kernel = kernel_of(kind, split, components=components, centres=centres, seed=job.seed)
-    model = VariationalGP(kernel, noise_of(split, noise, job.seed), Real(cluster_centres(split.X, inducing, job.seed)))
-    model = job.maximise(
-        model.with_optimal_posterior(data), data, steps=steps, batch=batch, learning_rate=learning_rate
-    )
+    found = kernel_of(split, seed=job.seed, **kernel)
+    model = VariationalGP(found, noise_of(split, noise, job.seed), Real(cluster_centres(split.X, inducing, job.seed)))
+    model = job.maximise(model.with_optimal_posterior(data), data, steps=steps, **adam)
     # Adam leaves q a little off its best, which is known in closed form.
     return model.with_optimal_posterior(data)
-
-
-def _sampler(chains: int, warmup: int, batch: int) -> SGHMC:
-    optimise: Any = ("hyperparameter",)
-    return SGHMC(warmup=warmup, chains=chains, batch=batch, optimise=optimise, learning_rate=0.01, jitter=0.02)
 
 
 def _drawn(
@@ -244,11 +228,14 @@ def _drawn(
     data: Data,
     split: Split,
     job: Job,
-    sampler: SGHMC,
+    batch: int,
+    *,
     draws: int,
     mixed: int,
     pictured: bool = False,
+    **chain: Any,
 ) -> Outcome:
+    sampler = SGHMC(batch=batch, optimise=("hyperparameter",), learning_rate=0.01, jitter=0.02, **chain)
     model = SparseGP(start.kernel, start.likelihood, start.inducing)
     model = eqx.tree_at(lambda m: m.whitened.raw, model, start.mean.raw)
     posterior = job.sample(sampler, model, data, draws=draws)
@@ -263,22 +250,12 @@ def _drawn(
 
 
 def _with_neighbours(
-    split: Split,
-    job: Job,
-    *,
-    components: int,
-    centres: int,
-    noise: int,
-    train: int,
-    batch: int,
-    steps: int,
-    learning_rate: float,
+    split: Split, job: Job, *, kernel: dict[str, Any], noise: int, train: int, steps: int, **adam: Any
 ) -> tuple[NeighbourGP, Any]:
-    kernel = kernel_of("SM", split, components=components, centres=centres, seed=job.seed)
-    model = NeighbourGP(kernel, noise_of(split, noise, job.seed))
+    model = NeighbourGP(kernel_of(split, seed=job.seed, **kernel), noise_of(split, noise, job.seed))
     order = random_order(len(split.y), job.seed)
     refresh = Refresh(Data(split.X, split.y), train, order=order)
-    model = job.maximise(model, refresh(model), steps=steps, batch=batch, learning_rate=learning_rate, refresh=refresh)
+    model = job.maximise(model, refresh(model), steps=steps, refresh=refresh, **adam)
     return model, refresh(model)
 
 
@@ -289,7 +266,7 @@ def _scored(model: Any, data: Data, split: Split) -> Outcome:
 # Kernels and noise
 
 
-def kernel_of(kind: str, split: Split, *, components: int, centres: int, seed: int) -> AbstractKernel:
+def kernel_of(split: Split, *, kind: str, components: int = 1, centres: int = 0, seed: int) -> AbstractKernel:
     """A kernel by its name; those with components start at the cycles of the day and the week."""
     if kind == "SE":
         scales: Any = Positive(np.ones(5))

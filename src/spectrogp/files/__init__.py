@@ -1,4 +1,4 @@
-"""Files: models as safetensors, tables as CSV and Parquet, and writing that never leaves half a file. No JAX, no GPs."""
+"""Files: models as safetensors, tables as CSV and Parquet, and writing that never leaves half a file. No JAX."""
 
 from .atomic import FilePath, replace_file
 from .models import ModelFileError, read_model, read_notes, save

@@ -7,9 +7,9 @@ A model file is one safetensors file. Its metadata hold the structure of what wa
     tensors   the bytes of the arrays
 
 Nothing in a file is ever run. A class is named together with the subpackage of the library that exports it, and only
-such classes exist; their fields are set one by one, without constructors. SHA-256 goes over every byte of the file (with
-zeros in place of itself) and is compared before anything is parsed. It finds damage, but does not prove who wrote a
-file: a forged one can hold a wrong model, though never code.
+such classes exist; their fields are set one by one, without constructors. SHA-256 goes over every byte of the file
+(with zeros in place of itself) and is compared before anything is parsed. It finds damage, but does not prove who wrote
+a file: a forged one can hold a wrong model, though never code.
 
 This module imports no other part of the library. Who loads a file (``spectrogp.loading``) says where its classes are;
 they are imported when a file names them, so a file that is refused costs neither the time nor the memory of JAX.
@@ -98,8 +98,10 @@ def read_notes(path: FilePath, find: Find) -> dict[str, Any]:
 
 
 def is_storable(cls: Any) -> bool:
-    """Whether instances are known by their fields: modules, dataclasses, named tuples, or (if it says so) attributes."""
-    return isinstance(cls, type) and (_field_names(cls) is not None or getattr(cls, "_stores_attributes", False))
+    """Whether instances are known by fields (modules, dataclasses, named tuples) or, if it says so, attributes."""
+    if not isinstance(cls, type) or cls.__name__.startswith("Abstract"):  # these have no instances
+        return False
+    return _field_names(cls) is not None or bool(getattr(cls, "_stores_attributes", False))
 
 
 def _read_part(path: FilePath, part: str, find: Find) -> Any:

@@ -23,7 +23,7 @@ OPTIMISED: tuple[Role, ...] = ("latent", "hyperparameter", "variational")
 
 
 class Fit(NamedTuple):
-    """A fitted model, the objective at every step (per data point), and whether Ctrl-C ended the run early."""
+    """A fitted ``model``, the ``history`` of the objective (per data point), and whether it was ``interrupted``."""
 
     model: Any
     history: np.ndarray
@@ -39,10 +39,10 @@ class Adam:
             is divided by their number.
         batch: Rows drawn anew for each step; None for all of them.
         warmup: Share of the steps over which the learning rate rises.
-        average: With a number, the learning rate stays as it is after the warm-up, and the result is a moving average of
-            the raw parameters (and of those of q): a_t = a_{t−1} + max(1/t, 1/average) (θ_t − a_{t−1}), so about that
-            many last steps count. Minibatches make the steps wander around where they are bound for; the average is
-            nearer to it, wherever the run ends. Polyak & Juditsky (1992).
+        average: With a number, the learning rate stays as it is after the warm-up, and the result is a moving average
+            of the raw parameters (and of those of q): a_t = a_{t−1} + max(1/t, 1/average) (θ_t − a_{t−1}), so about
+            that many last steps count. Minibatches make the steps wander around where they are bound for; the average
+            is nearer to it, wherever the run ends. Polyak & Juditsky (1992).
         natural_rate: With a rate, the variational parameters of a ``VariationalGP`` move along the natural gradient, at
             that rate, before each step of the others (``VariationalGP.natural_step``).
         patience: With a number, the run ends early, once the mean objective of that many chunks in a row has not risen

@@ -31,7 +31,7 @@ class Target(eqx.Module):
 
 
 class Draw(NamedTuple):
-    """What is kept of a transition: positions, log joint densities ``[chains]`` and statistics ``[chains]`` by name."""
+    """What is kept of a transition: ``position``, ``log_joint [chains]`` and ``statistics [chains]`` by name."""
 
     position: Any
     log_joint: Array
@@ -41,9 +41,9 @@ class Draw(NamedTuple):
 class AbstractSampler(eqx.Module):
     """A Markov chain Monte Carlo sampler: its settings, how all its chains begin, and how they make one draw each.
 
-    Positions are trees of raw parameters with the chains as leading axis. ``move`` makes one draw of every chain; its
-    first ``warmup`` draws are not kept, and it may adapt itself in them. Random numbers come from
-    ``jax.random.fold_in(target.key, index)``.
+    Every sampler has ``warmup``, ``chains`` and ``jitter``. Positions are trees of raw parameters with the chains as
+    leading axis. ``move`` makes one draw of every chain; its first ``warmup`` draws are not kept, and it may adapt
+    itself in them. Random numbers come from ``jax.random.fold_in(target.key, index)``.
 
     ``check`` knows these statistics: ``diverging``, ``acceptance_rate``, ``reached_max_treedepth``, ``kinetic`` (the
     kinetic energy per coordinate, which should be ½); others are kept for the user.

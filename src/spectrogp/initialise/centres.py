@@ -9,12 +9,18 @@ from scipy.cluster.vq import kmeans2
 
 
 def cluster_centres(X: np.ndarray, count: int, seed: Any) -> np.ndarray:
-    """Centres ``[count, d]`` of clusters of inputs ``X [n, d]``, by k-means from a k-means++ start."""
+    """Centres ``[count, d]`` of clusters of inputs ``X [n, d]``, by k-means from a k-means++ start with a ``seed``."""
     return np.asarray(kmeans2(X, count, minit="++", seed=seed)[0])
 
 
 def inducing_inputs(X: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
-    """Where functions of the input have their values: an even grid in one dimension, k-means centres in several."""
+    """Where functions of the input have their values: an even grid in one dimension, k-means centres in several.
+
+    Args:
+        X: Inputs ``[n, d]``.
+        count: How many (fewer where there are fewer distinct inputs).
+        rng: A NumPy random generator.
+    """
     if X.shape[1] == 1:
         low, high = X.min(), X.max()
         return np.linspace(low, high if high > low else low + 1.0, count)[:, None]

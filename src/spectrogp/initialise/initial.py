@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
+from typing import Annotated, Any, TypeAlias, get_type_hints
 
 import numpy as np
 
@@ -19,43 +20,60 @@ SUDDEN = (0.45, 0.2)  # smoothness of frequencies that change faster, and sudden
 _NEAR = 0.2  # difference of the logarithms of two frequencies that may be mistaken for one another
 
 
-def _in(unit: str, **options: Any) -> Any:
-    """A field with a unit: a place or a length along the input, a frequency, an output, or none."""
-    return dataclasses.field(metadata={"unit": unit}, **options)
+# Fields with a unit, by which they are rescaled; every field has one.
+Place: TypeAlias = Annotated[np.ndarray, "place"]
+Length: TypeAlias = Annotated[np.ndarray, "length"]
+Frequency: TypeAlias = Annotated[np.ndarray, "frequency"]
+Output: TypeAlias = Annotated[Any, "output"]
+Unitless: TypeAlias = Annotated[Any, "none"]
 
 
 @dataclass(frozen=True)
 class Spectrum:
-    """Peaks of the spectrum of the whole data: centre and standard deviation ``[q, d]`` in cycles per unit, amplitude."""
+    """Peaks of the spectrum of all data: ``frequency``, ``bandwidth [q, d]`` in cycles per unit, ``amplitude [q]``."""
 
-    frequency: np.ndarray = _in("frequency")
-    bandwidth: np.ndarray = _in("frequency")
-    amplitude: np.ndarray = _in("output")
+    frequency: Frequency
+    bandwidth: Frequency
+    amplitude: Output
 
 
 @dataclass(frozen=True)
 class InitialValues:
-    """What was found in the data; c centres, a components, d input dimensions, frequencies in cycles per unit.
+    """What was found in the data, for c centres, a components and d input dimensions.
 
-    ``amplitude`` is the standard deviation σ of a component, that of a sinusoid over √2. ``gain`` is the log
-    likelihood (in nats) that a frequency gains at a centre: zero in gaps and where nothing significant was found. An infinite
-    ``lengthscale`` is that of an oscillation: how long it stays coherent is left to the kernel.
+    Args:
+        centres: Inputs ``[c, d]`` at which the data were looked at.
+        frequency: ``[c, a, d]``, in cycles per unit.
+        amplitude: Standard deviation σ ``[c, a]`` of a component, that of a sinusoid over √2.
+        lengthscale: ``[c, a, d]``; an infinite one is that of an oscillation: how long it stays coherent is left to the
+            kernel.
+        gain: Log likelihood ``[c, a]`` (in nats) that a frequency gains at a centre: zero in gaps and where nothing
+            significant was found.
+        noise: Standard deviation of the noise.
+        spectrum: Peaks of the spectrum of the whole data.
+        smooth_lengthscale: ``[d]``, of the best squared-exponential fit.
+        scale: Standard deviation ``[d]`` of the inputs.
+        extent: Smallest and largest inputs ``[2, d]``.
+        band: Lowest and highest frequency ``[2, d]`` looked at.
+        spread: Standard deviation of the outputs.
+        rows: Number of rows.
+        smoothness: Lengthscale of the frequencies a priori, in standard deviations of the inputs.
     """
 
-    centres: np.ndarray = _in("place")  # [c, d]
-    frequency: np.ndarray = _in("frequency")  # [c, a, d]
-    amplitude: np.ndarray = _in("output")  # [c, a]
-    lengthscale: np.ndarray = _in("length")  # [c, a, d]
-    gain: np.ndarray = _in("none")  # [c, a]
-    noise: float = _in("output")
-    spectrum: Spectrum = _in("spectrum")
-    smooth_lengthscale: np.ndarray = _in("length")  # [d], of the best squared-exponential fit
-    scale: np.ndarray = _in("length")  # [d], standard deviation of the inputs
-    extent: np.ndarray = _in("place")  # [2, d], smallest and largest inputs
-    band: np.ndarray = _in("frequency")  # [2, d], lowest and highest frequency looked at
-    spread: float = _in("output")  # standard deviation of the outputs
-    rows: int = _in("none")
-    smoothness: float = _in("none", default=1.0)  # lengthscale of frequencies a priori, in std of the inputs
+    centres: Place  # [c, d]
+    frequency: Frequency  # [c, a, d]
+    amplitude: Output  # [c, a]
+    lengthscale: Length  # [c, a, d]
+    gain: Unitless  # [c, a]
+    noise: Output
+    spectrum: Annotated[Spectrum, "spectrum"]
+    smooth_lengthscale: Length  # [d], of the best squared-exponential fit
+    scale: Length  # [d], standard deviation of the inputs
+    extent: Place  # [2, d], smallest and largest inputs
+    band: Frequency  # [2, d], lowest and highest frequency looked at
+    spread: Output  # standard deviation of the outputs
+    rows: Unitless
+    smoothness: Unitless = 1.0  # lengthscale of frequencies a priori, in std of the inputs
 
     @property
     def found(self) -> np.ndarray:
@@ -80,7 +98,7 @@ class InitialValues:
         return "\n".join(lines)
 
     def in_units(self, mean: np.ndarray, scale: np.ndarray, output: float) -> InitialValues:
-        """For data of which these are the standardised ones: inputs times ``scale`` plus ``mean``, outputs ``output``."""
+        """In the units of data whose inputs are these times ``scale`` plus ``mean``, and outputs times ``output``."""
         return dataclasses.replace(self, **_in_units(self, mean, scale, output))
 
     @entry_point
@@ -141,7 +159,7 @@ class InitialValues:
 
 
 def show_range(values: np.ndarray) -> str:
-    """Smallest to largest, for each input dimension."""
+    """Smallest to largest of ``values [n, d]`` as text, for each column."""
     ends = zip(values.min(axis=0), values.max(axis=0), strict=True)
     return " × ".join(
         f"{low:.3g}" if high - low < 0.005 * abs(high) else f"{low:.3g} to {high:.3g}" for low, high in ends
@@ -149,18 +167,14 @@ def show_range(values: np.ndarray) -> str:
 
 
 def _in_units(values: Any, mean: np.ndarray, scale: np.ndarray, output: float) -> dict[str, Any]:
-    changed = {}
-    for field in dataclasses.fields(values):
-        value = getattr(values, field.name)
-        match field.metadata["unit"]:
-            case "place":
-                changed[field.name] = mean + value * scale
-            case "length":
-                changed[field.name] = value * scale
-            case "frequency":
-                changed[field.name] = value / scale
-            case "output":
-                changed[field.name] = value * output
-            case "spectrum":
-                changed[field.name] = Spectrum(**_in_units(value, mean, scale, output))
-    return changed
+    change: dict[str, Callable[[Any], Any]] = {
+        "place": lambda value: mean + value * scale,
+        "length": lambda value: value * scale,
+        "frequency": lambda value: value / scale,
+        "output": lambda value: value * output,
+        "spectrum": lambda value: Spectrum(**_in_units(value, mean, scale, output)),
+        "none": lambda value: value,
+    }
+    hints = get_type_hints(type(values), include_extras=True)
+    units = {field.name: hints[field.name].__metadata__[0] for field in dataclasses.fields(values)}
+    return {name: change[unit](getattr(values, name)) for name, unit in units.items()}

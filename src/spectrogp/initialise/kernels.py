@@ -71,7 +71,7 @@ def kernel_from(initial: InitialValues, name: str, *, n_knots: int = 30, seed: i
 
 
 def noise_from(initial: InitialValues) -> Positive:
-    """The standard std of the noise, as a parameter that begins at what was found."""
+    """The standard deviation of the noise, as a parameter that begins at the ``initial`` values."""
     return Positive.around(initial.noise)
 
 

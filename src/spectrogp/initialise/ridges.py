@@ -32,7 +32,11 @@ LENGTH = 2.0 * np.sqrt(np.pi)  # a Gaussian window of width 1 counts as many dat
 
 
 class Ridge(NamedTuple):
-    """One component at the centres: frequency (cycles per unit), amplitude of the sinusoid, window, gain (nats)."""
+    """One component at the centres.
+
+    ``frequency`` in cycles per unit, ``amplitude`` of the sinusoid, ``width`` of the window, ``gain`` in nats, and the
+    ``signal`` that it explains at the data.
+    """
 
     frequency: np.ndarray  # [c]
     amplitude: np.ndarray  # [c]
@@ -50,7 +54,7 @@ class _Cells(NamedTuple):
 
 
 def frequency_grid(t: np.ndarray, highest: float | None = None) -> np.ndarray:
-    """From one cycle in the span to 0.9 of the Nyquist frequency of the *average* spacing, or to ``highest``.
+    """Frequencies of times ``t``, from one cycle in the span to 0.9 of the *average* Nyquist frequency or ``highest``.
 
     Logarithmic at first, then as fine as the widest window can tell apart.
     """
@@ -108,6 +112,15 @@ def find_ridges(
 
     The first is there when it is significant; a further one must also explain a good part of what was left, and
     2 % of the whole, since some of the rest is only what the ridges before it missed.
+
+    Args:
+        t: Times ``[n]``.
+        y: Outputs ``[n]``, centred.
+        weight: Weights ``[n]`` of the data, 1 for all of equal precision.
+        centres: Times ``[c]`` at which windows are centred.
+        grid: Frequencies to look at, in cycles per unit.
+        count: How many ridges; None for as many as are significant.
+        max_ridges: How many of these, at most.
     """
     ridges: list[Ridge] = []
     rest = y
@@ -177,7 +190,15 @@ def _cells(t: np.ndarray, y: np.ndarray, weight: np.ndarray, centres: np.ndarray
 def windowed_power(
     t: np.ndarray, y: np.ndarray, centres: np.ndarray, frequency: np.ndarray, width: float
 ) -> np.ndarray:
-    """The power ``[c, f]``, from 0 to 1, of sinusoids in Gaussian windows of one width around the centres."""
+    """The power ``[c, f]``, from 0 to 1, of sinusoids in Gaussian windows around centres.
+
+    Args:
+        t: Times ``[n]``.
+        y: Outputs ``[n]``.
+        centres: Times ``[c]`` at which windows are centred.
+        frequency: Frequencies ``[f]``, in cycles per unit.
+        width: Standard deviation of the windows.
+    """
     waves = np.exp(2j * np.pi * np.outer(t - np.mean(t), frequency))
     window = np.exp(-0.5 * ((t - centres[:, None]) / width) ** 2)
     return power(y, window, window @ waves, (window * y) @ waves, window @ waves**2)

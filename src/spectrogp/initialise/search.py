@@ -17,7 +17,7 @@ from ..models import Data
 from .centres import inducing_inputs
 from .initial import InitialValues, Spectrum
 from .ridges import CENTRES, LENGTH, find_ridges, frequency_grid
-from .waves import SmoothFit, peaks, smooth_fit
+from .waves import SmoothFit, peaks, smooth_fit, smooth_trend
 
 ROWS = 1500  # of the data are looked at, at most: drawn at random from larger ones
 
@@ -133,7 +133,7 @@ def _over_several_inputs(seen: _Search) -> dict[str, Any]:
     for axis in np.flatnonzero(live):
         cycles = np.arange(0.5, along[axis] * span[axis], 0.5)[:ROWS]
         candidates.append(cycles[:, None] / span[axis] * np.eye(d)[axis])
-    trend = _fitsmooth_fit(X, y, scale, 1.0, rng)
+    trend = smooth_trend(X, y, scale, 1.0, rng)
     every = np.concatenate(candidates)
     every = every[np.sum((every * span) ** 2, axis=1, where=live) > 1.0]  # slower ones are the trend's
     waves = peaks(X, y - trend, weight, every, max_components if components is None else components, rng)

@@ -21,10 +21,18 @@ class Chirplet(AbstractMixture):
 
         k = σ_i σ_j Re Π sqrt(2 / (ℓ_i ℓ_j A)) exp(−½ (a_i ā_j τ² + δ²)/A − iτ(ā_j ω_i + a_i ω_j)/A)
 
-    Positive semidefinite for any functions; c = 0 is CSK. ``chirp=None`` ties c_d = ∂ω_d/∂x_d, and then the local
-    spectrum has Λ = ½Σ⁻¹ (for ω_d that varies along its own axis) where CSK's is broadened by the change of ω; give a
-    number, array or callable for a free chirp rate. The local frequency is ω − ¼ Σ_d ℓ_d² ∇c_d: exactly ω when the
-    chirp rate is constant. Beyond the paper.
+    Positive semidefinite for any functions; c = 0 is CSK. With c_d = ∂ω_d/∂x_d the local spectrum has Λ = ½Σ⁻¹ (for ω_d
+    that varies along its own axis) where CSK's is broadened by the change of ω. The local frequency is
+    ω − ¼ Σ_d ℓ_d² ∇c_d: exactly ω when the chirp rate is constant. Beyond the paper.
+
+    Args:
+        lengthscale: ℓ, in units of the input: a number, ``[d]`` or ``[a, d]`` for a components, a ``Positive`` to be
+            fitted, or a function of the input (a callable with values ``[n, d]`` or ``[n, a, d]``, or a
+            ``FunctionGroup``).
+        frequency: ω, *angular* (2π times cycles per unit of the input), likewise; ``Real`` to be fitted.
+        amplitude: σ ≥ 0, standard deviation in units of the output: a number, ``[a]``, a ``Positive`` to be fitted, or
+            a function of the input with values ``[n]`` or ``[n, a]``.
+        chirp: c, in radians per squared unit of the input, likewise; None ties it to the frequency, c_d = ∂ω_d/∂x_d.
     """
 
     lengthscale: Parameter = vector(positive=True, unit="x")

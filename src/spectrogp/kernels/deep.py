@@ -28,6 +28,7 @@ from ..parameters import (
     WAVES,
     AbstractRandom,
     FunctionGroup,
+    LogNormal,
     Normal,
     Positive,
     RandomWaves,
@@ -134,7 +135,11 @@ class Layer(AbstractRandom):
 
 
 class RealisedLayer(Module):
-    """A layer as a plain function of the input, θ(x) = F(m + k(x, Z) w), plus what is drawn between the Z."""
+    """A layer as a plain function of the input, θ(x) = F(m + k(x, Z) w), plus what is drawn between the Z.
+
+    ``kernel`` k, ``z`` its local parameters at Z, ``weights`` w, ``mean`` m and ``trend``; ``between`` has L⁻¹ and the
+    process that is drawn; ``shape`` and ``warp`` are those of the layer.
+    """
 
     kernel: AbstractKernel
     z: Any
@@ -160,7 +165,10 @@ class RealisedLayer(Module):
 
 
 class Slot(Module):
-    """A place among a kernel's parameters for functions of a layer: F(m + c f), f its columns from ``first`` on."""
+    """A place among a kernel's parameters for functions of a layer: F(m + c f), f its columns from ``first`` on.
+
+    ``mean`` m and ``scale`` c are before the ``warp`` F; ``functions`` are put in by the ``Layered`` kernel.
+    """
 
     mean: Any  # the shape of the parameter, before the warp
     scale: float = eqx.field(static=True)
@@ -216,10 +224,19 @@ def covariance_layers(
     """The kernel of a deep GP of covariance functions: f_l | f_(l−1) ~ GP(0, k_θ), θ = F∘f_(l−1), ``depth`` layers.
 
     With depth 1 it is stationary. From depth 2 on its lengthscales and frequencies are functions of the layer below,
-    whose kernel is of the same family and has one component, and so on. ``lengthscale`` and (angular) ``frequency`` are
-    where they start in every layer, ``[]`` or ``[d]``; for the top also ``[components, d]``, the others then start at
-    the mean. ``spread`` is the relative size of their variation: θ = m exp(spread f), except for frequencies with
-    several input dimensions, whose sign matters: ω = m + spread |m| f. ``inducing [m, d]`` serves all layers.
+    whose kernel is of the same family and has one component, and so on.
+
+    Args:
+        inducing: Inducing inputs ``[m, d]`` of all layers.
+        depth: Number of layers.
+        family: "nsq", "convolutional" or "chirplet".
+        lengthscale: Where lengthscales begin in every layer, in units of the input: a number or ``[d]``; for the top
+            also ``[components, d]``, the others then begin at the mean.
+        frequency: Where frequencies begin, *angular*, likewise.
+        amplitude: Standard deviation of the top, in units of the output: a number or ``[components]``.
+        components: Components of the top.
+        spread: Relative size of the variation, θ = m exp(spread f); of frequencies with several input dimensions, whose
+            sign matters, ω = m + spread |m| f.
     """
     Z = as_inducing(inducing)
     at_least(1, depth=depth, components=components)
@@ -263,10 +280,18 @@ def compositional_layers(
 ) -> AbstractKernel:
     """The kernel of a deep GP that composes ``depth`` functions, f = f_L ∘ … ∘ f_1, with squared-exponential kernels.
 
-    Inner functions have ``width`` outputs (as many as inputs when left out) and prior standard deviation ``spread``
-    around their mean: with ``linear_mean`` the first columns of their input ("monotonic" layers, which keep the prior
-    from collapsing to constants), else zero. The inducing inputs of each layer are the images of ``inducing [m, d]``
-    under the layers below. Damianou & Lawrence (2013); Salimbeni & Deisenroth (2017).
+    The inducing inputs of each layer are the images of the given ones under the layers below. Damianou & Lawrence
+    (2013); Salimbeni & Deisenroth (2017).
+
+    Args:
+        inducing: Inducing inputs ``[m, d]``.
+        depth: Number of functions.
+        width: Outputs of the inner functions; as many as inputs when left out.
+        lengthscale: Where the lengthscales of all layers begin, a number or one for each column.
+        amplitude: Standard deviation of the outermost function, in units of the output.
+        spread: Prior standard deviation of the inner functions around their mean.
+        linear_mean: Whether that mean is the first columns of their input ("monotonic" layers, which keep the prior
+            from collapsing to constants), or zero.
     """
     Z = as_inducing(inducing)
     d = Z.shape[1]

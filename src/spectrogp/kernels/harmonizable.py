@@ -12,7 +12,7 @@ import numpy as np
 from jax import Array
 
 from ..core import traced
-from ..parameters import AbstractParameter, Parameter, as_parameter, constants, positive_values, scalar, vector
+from ..parameters import AbstractParameter, Parameter, constants, positive_values, scalar, vector
 from .base import AbstractKernel, Characteristic, Local
 
 
@@ -24,6 +24,15 @@ class GeneralizedSpectral(AbstractKernel):
     and h squared exponential (``smoothness=inf``) or Matérn (1.5 or 2.5; the rougher Matérn-½ has no local spectrum).
     Samo & Roberts (2015), their non-stationary family with γ = 1/ℓ and α = σ². ΨᵀΨ = Σ cos(⟨ω_b, x_i⟩ − ⟨ω_c, x_j⟩)
     over b, c ∈ {1, 2}, so every term gives four components of the family; ω₁ = ω₂ is four times a spectral mixture.
+
+    Args:
+        lengthscale: ℓ, in units of the input: a number, ``[d]`` or ``[a, d]`` for a components, a ``Positive`` to be
+            fitted.
+        first_frequency: ω₁, *angular* (2π times cycles per unit of the input), shaped likewise.
+        second_frequency: ω₂, likewise.
+        amplitude: σ ≥ 0, standard deviation in units of the output: a number, ``[a]``, a ``Positive`` to be fitted, or
+            a function of the input with values ``[n]`` or ``[n, a]``.
+        smoothness: ν of h: 1.5, 2.5 or infinity.
     """
 
     lengthscale: Parameter = vector(positive=True, constant=True, unit="x")
@@ -60,16 +69,23 @@ class HarmonizableMixture(AbstractKernel):
 
         g(a, b) = exp(−½‖a/w‖²) exp(−½‖b/w‖²) exp(−½‖(a−b)/ℓ‖²),    Σ₁ = 1/(2π²w²),  Σ₂ = Σ₁/4 + 1/(4π²ℓ²)
 
-    Both are a number, ``[d]``, or a matrix ``[d, d]`` (then ‖w⁻¹a‖, Σ₁ = (2π² wwᵀ)⁻¹); an infinite window gives Σ₁ = 0
-    and, with one frequency, a spectral mixture. ``weight`` ``[p, q, r]``, real or complex, is a factor of
-    B_p = F_p F_pᴴ; left out, B_p = I. ``centre`` and ``scale`` (γ) are ``[p, d]``, ``frequency`` ``[p, q, d]``.
     Differs from the paper: ω = 2πμ is angular, as everywhere in this library.
+
+    Args:
+        centre: x_p ``[p, d]``, in units of the input.
+        frequency: ω_pq ``[p, q, d]``, *angular*.
+        lengthscale: ℓ, in units of the input: a number, ``[d]``, or a matrix ``[d, d]`` (then ‖ℓ⁻¹(a−b)‖).
+        window: w, likewise (then ‖w⁻¹a‖, Σ₁ = (2π² wwᵀ)⁻¹); an infinite one gives Σ₁ = 0 and, with one frequency, a
+            spectral mixture.
+        weight: F_p ``[p, q, r]``, real or complex, in units of the output: a factor of B_p = F_p F_pᴴ; left out,
+            B_p = I.
+        scale: γ, a number, ``[d]`` or ``[p, d]``.
     """
 
-    centre: Any = constants()
-    frequency: Any = constants()
-    lengthscale: Any = eqx.field(converter=lambda value: _as_extent(value, "lengthscale"))
-    window: Any = eqx.field(default=math.inf, converter=lambda value: _as_extent(value, "window"))
+    centre: Any = constants(unit="x")
+    frequency: Any = constants(unit="rad/x")
+    lengthscale: Any = constants(check=lambda value, name: _extent(value, name), finite=False, unit="x")
+    window: Any = constants(check=lambda value, name: _extent(value, name), finite=False, unit="x", default=math.inf)
     weight: Any = eqx.field(default=None, converter=lambda value: _as_weight(value))
     scale: Any = constants(default=1.0)
 
@@ -130,13 +146,8 @@ def _shape(value: Any) -> tuple[int, ...]:
     return np.shape(value.raw if isinstance(value, AbstractParameter) else value)
 
 
-def _as_extent(value: Any, name: str) -> Any:
+def _extent(extent: Any, name: str) -> Any:
     """A positive length (infinite allowed) per dimension, or a matrix whose inverse brings offsets to unit length."""
-    if callable(value):
-        raise TypeError(f"{name} must be constant here, got a callable")
-    extent = as_parameter(value, name, finite=False)
-    if isinstance(extent, AbstractParameter):
-        return extent
     if np.ndim(extent) < 2:
         return positive_values(extent, name)
     if not traced(extent) and extent.shape[0] == extent.shape[1] and not np.linalg.cond(extent) < 1e12:

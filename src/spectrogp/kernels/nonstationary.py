@@ -20,6 +20,13 @@ class NonstationaryQuadratic(AbstractMixture):
     """Non-stationary quadratic (NSQ): Σ_a σ(x_i) σ(x_j) ρ_ij exp(−Q_ij/2).
 
     Gibbs (1997); Paciorek & Schervish (2004); Eq. 11 of Shen, Heinonen & Kaski (2020), diagonal Σ(x) = diag ℓ(x)².
+
+    Args:
+        lengthscale: ℓ, in units of the input: a number, ``[d]`` or ``[a, d]`` for a components, a ``Positive`` to be
+            fitted, or a function of the input (a callable with values ``[n, d]`` or ``[n, a, d]``, or a
+            ``FunctionGroup``).
+        amplitude: σ ≥ 0, standard deviation in units of the output: a number, ``[a]``, a ``Positive`` to be fitted, or
+            a function of the input with values ``[n]`` or ``[n, a]``.
     """
 
     lengthscale: Parameter = vector(positive=True, unit="x")
@@ -38,6 +45,14 @@ class GeneralizedSpectralMixture(AbstractMixture):
 
     Remes, Heinonen & Kaski (2017). Its local frequency is ω(x) + J_ω(x)ᵀx, not ω(x): the kernel is biased
     wherever ω varies, and the more so the farther x lies from the origin.
+
+    Args:
+        lengthscale: ℓ, in units of the input: a number, ``[d]`` or ``[a, d]`` for a components, a ``Positive`` to be
+            fitted, or a function of the input (a callable with values ``[n, d]`` or ``[n, a, d]``, or a
+            ``FunctionGroup``).
+        frequency: ω, *angular* (2π times cycles per unit of the input), likewise; ``Real`` to be fitted.
+        amplitude: σ ≥ 0, standard deviation in units of the output: a number, ``[a]``, a ``Positive`` to be fitted, or
+            a function of the input with values ``[n]`` or ``[n, a]``.
     """
 
     lengthscale: Parameter = vector(positive=True, unit="x")
@@ -66,6 +81,23 @@ class ConvolutionalSpectral(AbstractMixture):
     product of the basis functions K_x(u) (``basis``), so it is positive semidefinite for any functions.
     Differs from the paper: parametrised by the angular frequency ω = Σ⁻¹μ, which is what one reads off a spectrogram;
     give ``mean`` instead of ``frequency`` for the paper's μ. ``FullConvolutionalSpectral`` takes full matrices Σ(x).
+
+    Args:
+        lengthscale: ℓ, in units of the input: a number, ``[d]`` or ``[a, d]`` for a components, a ``Positive`` to be
+            fitted, or a function of the input (a callable with values ``[n, d]`` or ``[n, a, d]``, or a
+            ``FunctionGroup``).
+        frequency: ω, *angular* (2π times cycles per unit of the input), likewise; ``Real`` to be fitted.
+        amplitude: σ ≥ 0, standard deviation in units of the output: a number, ``[a]``, a ``Positive`` to be fitted, or
+            a function of the input with values ``[n]`` or ``[n, a]``.
+        mean: The paper's μ = ℓ²ω, instead of ``frequency``.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> import numpy as np
+        >>> import spectrogp as sg
+        >>> k = sg.kernels.ConvolutionalSpectral(0.3, lambda x: 2 * jnp.pi * (5 + 3 * x))  # 5 + 3x cycles per unit
+        >>> sg.local_spectrum(k, [0.0, 1.0]).frequency.ravel().round(6)
+        array([5., 8.])
     """
 
     lengthscale: Parameter = vector(positive=True, unit="x")
@@ -106,8 +138,16 @@ class FullConvolutionalSpectral(AbstractMixture):
         ρ_ij = |Σ_i|^¼ |Σ_j|^¼ / |(Σ_i + Σ_j)/2|^½         Q_ij = τᵀ (Σ_i + Σ_j)⁻¹ τ
         ω_ij = (Σ_i + Σ_j)⁻¹ (Σ_i ω_i + Σ_j ω_j)           S_ij = (ω_i − ω_j)ᵀ (Σ_i⁻¹ + Σ_j⁻¹)⁻¹ (ω_i − ω_j)
 
-    Shen, Heinonen & Kaski (2020), Eqs. 6–10 as printed there. ``covariance`` gives Σ(x), ``[d, d]`` or ``[a, d, d]``;
-    ``mean`` instead of ``frequency`` is the paper's μ = Σω.
+    Shen, Heinonen & Kaski (2020), Eqs. 6–10 as printed there.
+
+    Args:
+        covariance: Σ, in squared units of the input: ``[d, d]``, ``[a, d, d]`` for a components, or a function of the
+            input with values ``[n, d, d]`` or ``[n, a, d, d]``; symmetric and positive definite.
+        frequency: ω, *angular* (2π times cycles per unit of the input): a number, ``[d]``, ``[a, d]``, or a function of
+            the input.
+        amplitude: σ ≥ 0, standard deviation in units of the output: a number, ``[a]``, a ``Positive`` to be fitted, or
+            a function of the input with values ``[n]`` or ``[n, a]``.
+        mean: The paper's μ = Σω, instead of ``frequency``.
     """
 
     covariance: Parameter = matrix(unit="x²")

@@ -5,7 +5,7 @@ kernel with Gaussian windows is one sum over components,
 
     K_ij = Σ_a h_i h_j C_ij        C + iS = exp(−E/2 + iU) / N
 
-with a factor h per input and E, U, N of pairs, made from vectors per input (a *form*, ``forms``). With G the gradient in
+with a factor h per input and E, U, N of pairs, made from vectors per input (a form, ``forms``). With G the gradient in
 K, the gradient in a vector θ_i is a row sum, that in θ_j a column sum, of a matrix linear in GC and GS. A small matrix
 keeps C and S for its gradient, a large one stores nothing between the passes. What makes it fast on a CPU, where XLA
 compiles elementwise operations to loops:

@@ -18,8 +18,16 @@ from .nonstationary import overlap
 class Phase(AbstractMixture):
     """Phase kernel: Σ_a σ(x_i) σ(x_j) ρ_ij exp(−Q_ij/2) cos(φ(x_i) − φ(x_j)).
 
-    The local frequency is exactly ∇φ and Λ = ½Σ⁻¹: unbiased in frequency and lengthscale. ``phase`` is a callable with
-    values ``[n]`` or ``[n, a]``, in radians. In one dimension φ = ∫ω for a frequency ω(x). Beyond the paper.
+    The local frequency is exactly ∇φ and Λ = ½Σ⁻¹: unbiased in frequency and lengthscale. In one dimension φ = ∫ω for a
+    frequency ω(x) (``IntegratedPhase``). Beyond the paper.
+
+    Args:
+        lengthscale: ℓ, in units of the input: a number, ``[d]`` or ``[a, d]`` for a components, a ``Positive`` to be
+            fitted, or a function of the input (a callable with values ``[n, d]`` or ``[n, a, d]``, or a
+            ``FunctionGroup``).
+        phase: φ, in radians: a callable of inputs with values ``[n]`` or ``[n, a]``.
+        amplitude: σ ≥ 0, standard deviation in units of the output: a number, ``[a]``, a ``Positive`` to be fitted, or
+            a function of the input with values ``[n]`` or ``[n, a]``.
     """
 
     lengthscale: Parameter = vector(positive=True, unit="x")
@@ -38,9 +46,12 @@ class Phase(AbstractMixture):
 class IntegratedPhase(Module):
     """φ(x) = ∫ω over one input dimension, as the phase of a kernel: values ``[n, a]``.
 
-    ``frequency`` is a callable with values ``[n, a, 1]``, angular. Gauss–Legendre sums over the cells between ``nodes``
-    (increasing, ``[m]``) give φ at the nodes, and one more sum from the nearest node below gives φ(x). The sums are
-    exact to rounding where cells are short beside the scale on which ω changes.
+    Gauss–Legendre sums over the cells between the nodes give φ at the nodes, and one more sum from the nearest node
+    below gives φ(x). The sums are exact to rounding where cells are short beside the scale on which ω changes.
+
+    Args:
+        frequency: ω, *angular*: a callable with values ``[n, a, 1]``, or a ``FunctionGroup`` of shape ``(a, 1)``.
+        nodes: Increasing inputs ``[m]``.
     """
 
     frequency: Function
@@ -73,7 +84,9 @@ class IntegratedPhase(Module):
 class PlanePhase(Module):
     """φ(x) = ⟨ω, x⟩ + h(x): a plane wave and a function that bends it, in any number of dimensions; values ``[n, a]``.
 
-    ``frequency`` is ``[a, d]``, angular; ``bend`` is a callable with values ``[n, a]``.
+    Args:
+        frequency: ω ``[a, d]``, *angular*.
+        bend: h, in radians: a callable with values ``[n, a]``.
     """
 
     frequency: Any

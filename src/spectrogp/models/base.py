@@ -166,14 +166,18 @@ class AbstractModel(AbstractObjective):
             (Selecting(model.kernel), without_last_column(model.likelihood)),
         )
         if self.inputs_of_its_own:
-            own = lambda m: [getattr(m, name) for name in self.inputs_of_its_own]  # noqa: E731
-            model = eqx.tree_at(own, model, [add_column(value, 0.0) for value in own(model)])
+            places = [getattr(model, name) for name in self.inputs_of_its_own]
+            model = eqx.tree_at(
+                lambda m: [getattr(m, name) for name in self.inputs_of_its_own],
+                model,
+                [add_column(place, 0.0) for place in places],
+            )
         moments: Moments = model.moments(data.with_column(0.0), add_column(X, 1.0 + component))
         return moments
 
 
 def as_outputs(y: Any, X: Array) -> Array:
-    """Outputs ``[t]``, one for each row of inputs."""
+    """Outputs ``y [t]``, one for each row of inputs ``X [t, d]``."""
     y = jnp.asarray(y, X.dtype)
     if y.shape != X.shape[:1]:
         raise ValueError(f"y must have shape [t] with t = {X.shape[0]} as X has, got {list(y.shape)}")

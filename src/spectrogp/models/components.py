@@ -52,7 +52,7 @@ def without_last_column(likelihood: Any) -> Any:
 def count_components(model: Any, X: Array) -> int:
     """Number of components of a realised model's kernel, with inputs ``X [n, d]`` to look at."""
     kernel = getattr(model, "kernel", None)
-    local = None if kernel is None else kernel.local(X[:1])
+    local: Any = None if kernel is None else kernel.local(X[:1])
     if not hasattr(local, "amplitude"):
         name = type(model if kernel is None else kernel).__name__
         raise TypeError(f"a {name} is no sum of components with amplitudes of their own")

@@ -29,9 +29,9 @@ class Data(Module):
         3
     """
 
-    X: Array
-    y: Array
-    error: Array
+    X: Any
+    y: Any
+    error: Any
     size: int = eqx.field(static=True)
 
     def __init__(self, X: Any, y: Any, error: Any = None) -> None:

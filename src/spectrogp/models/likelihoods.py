@@ -81,8 +81,8 @@ class StudentT(AbstractLikelihood):
     Known error bars widen the scale as if they added in variance.
 
     Args:
-        noise: Scale of the noise, in units of the output: a number, a ``Positive`` parameter to be fitted, or a function
-            of the input.
+        noise: Scale of the noise, in units of the output: a number, a ``Positive`` parameter to be fitted, or a
+            function of the input.
         freedom: Degrees of freedom, above 2: the fewer, the more outliers are expected.
     """
 

@@ -8,7 +8,7 @@ from jax import Array
 
 
 class Moments(NamedTuple):
-    """Means and variances of function values or outputs, ``[t]`` each."""
+    """Means and variances of function values or outputs: ``mean [t]`` and ``variance [t]``."""
 
     mean: Array
     variance: Array

@@ -5,8 +5,8 @@ A parameter is a number, an array, or any callable of inputs ``[n, d]``. A class
     lengthscale: Parameter = vector(positive=True)
     amplitude: Parameter = scalar(nonnegative=True, default=1.0)
 
-and ``values_at`` turns all of them into values of one shape, ``[n, a, ...]`` (n inputs, a components). What does not fit
-is refused with an error that names the field: numbers when the object is made, values of callables when it is used.
+and ``values_at`` turns all of them into values of one shape, ``[n, a, ...]`` (n inputs, a components). What does not
+fit is refused with an error that names the field: numbers when the object is made, values of callables when it is used.
 Components are an array axis, so a mixture costs no more code than a single component.
 
 =======================  ===========================  =================================
@@ -39,7 +39,7 @@ from ..core import Module, require, traced
 from .values import AbstractParameter
 
 Function: TypeAlias = Callable[[Array], Array]
-Parameter: TypeAlias = ArrayLike | Array | Function
+Parameter: TypeAlias = ArrayLike | Array | Function | AbstractParameter
 
 
 class Parametrised(Module):
@@ -112,9 +112,18 @@ def matrix(*, unit: str = "1", **options: Any) -> Any:
     return _field(_Kind(2, positive_definite, False, unit=unit), options)
 
 
-def constants(*, unit: str = "1", **options: Any) -> Any:
-    """A field with a constant array of a shape of its own, which the class checks by itself."""
-    return _field(_Kind(None, None, True, unit=unit), options)
+def constants(
+    *, check: Callable[[Any, str], Any] | None = None, finite: bool = True, unit: str = "1", **options: Any
+) -> Any:
+    """A field with a constant array of a shape of its own.
+
+    Args:
+        check: ``check(values, name)`` gives the values if they are right, or raises an error that names the field.
+        finite: Whether values must be finite.
+        unit: The unit, with x for that of the inputs and y for that of the outputs.
+        options: Those of ``equinox.field``.
+    """
+    return _field(_Kind(None, check, True, unit=unit, finite=finite), options)
 
 
 def _field(kind: _Kind, options: dict[str, Any]) -> Any:
@@ -135,6 +144,7 @@ class _Kind:
     constant: bool
     varying: bool = False
     unit: str = "1"
+    finite: bool = True
     name: str = "the parameter"  # as the class has it
 
     def stored(self, value: Any) -> Any:
@@ -146,7 +156,7 @@ class _Kind:
             )
         if self.varying and not callable(value):
             raise TypeError(f"{self.name} must be a callable of inputs [n, d], got {type(value).__name__}")
-        stored = as_parameter(value, self.name)
+        stored = as_parameter(value, self.name, finite=self.finite)
         # Functions and trainable parameters have values only later: they are checked where they are evaluated.
         late = self.check is None or self.axes == 2 or callable(stored) or isinstance(stored, AbstractParameter)
         return stored if late or self.check is None else self.check(stored, self.name)

@@ -43,13 +43,19 @@ STYLE: dict[Any, Any] = {
 
 
 def decibels(density: Any, depth: float = 40.0) -> np.ndarray:
-    """Decibels below the largest value, down to −depth: ridges may differ by orders of magnitude."""
+    """Decibels below the largest value of a ``density``, down to −``depth``: ridges differ by orders of magnitude."""
     density = np.asarray(density)
     return 10.0 * np.log10(np.maximum(density / np.max(density), 10.0 ** (-depth / 10.0)))
 
 
 def plot_draws(axes: Axes, x: Any, draws: Any) -> None:
-    """Function draws ``[s, n]`` over one-dimensional inputs ``[n]``."""
+    """Draws of functions.
+
+    Args:
+        axes: Where to draw.
+        x: Inputs ``[n]``.
+        draws: Values ``[s, n]``.
+    """
     for draw, colour in zip(np.atleast_2d(draws), COLOURS, strict=False):
         axes.plot(x, draw, color=colour, linewidth=0.8)
     axes.set_xlim(np.min(x), np.max(x))
@@ -59,6 +65,11 @@ def plot_kernel_matrix(axes: Axes, x: Any, K: Any) -> AxesImage:
     """Covariance matrix over one-dimensional inputs, blue for negative, white for zero and red for positive values.
 
     Both axes run from the smallest input, so the diagonal rises from the lower left corner.
+
+    Args:
+        axes: Where to draw.
+        x: Inputs ``[n]``.
+        K: The matrix ``[n, n]``.
     """
     low, high = float(np.min(x)), float(np.max(x))
     limit = float(np.max(np.abs(K)))
@@ -72,9 +83,15 @@ def plot_kernel_matrix(axes: Axes, x: Any, K: Any) -> AxesImage:
 def plot_spectrogram(
     axes: Axes, x: Any, frequency: Any, density: Any, *, vmin: float = 0.0, vmax: float | None = None
 ) -> AxesImage:
-    """Spectral density ``[n, m]`` over one-dimensional inputs ``[n]`` and frequencies ``[m]`` (a regular grid).
+    """Spectral density over one input and frequency.
 
-    Values below ``vmin``, as cross terms have them below zero, are shown as ``vmin``.
+    Args:
+        axes: Where to draw.
+        x: Inputs ``[n]``, a regular grid.
+        frequency: Frequencies ``[m]``, a regular grid.
+        density: ``[n, m]``.
+        vmin: The darkest value; lower ones, as cross terms have them below zero, are shown as it.
+        vmax: The brightest value; the largest when left out.
     """
     image = axes.imshow(
         np.asarray(density).T,
@@ -91,7 +108,15 @@ def plot_spectrogram(
 
 
 def plot_ridge(axes: Axes, x: Any, frequency: Any, *, label: str | None = None, intended: bool = False) -> None:
-    """A frequency line over a spectrogram: the kernel's own local frequency, or the one that was intended (dashed)."""
+    """A frequency line over a spectrogram.
+
+    Args:
+        axes: Where to draw.
+        x: Inputs ``[n]``.
+        frequency: ``[n]``, in cycles per unit.
+        label: For a legend.
+        intended: Whether this is the frequency that was intended (dashed), not the kernel's own local frequency.
+    """
     style: dict[str, Any] = (
         {"color": INTENDED, "linestyle": (0, (4, 4)), "linewidth": 1.0}
         if intended
@@ -101,7 +126,16 @@ def plot_ridge(axes: Axes, x: Any, frequency: Any, *, label: str | None = None, 
 
 
 def plot_fit(axes: Axes, x: Any, y: Any, at: Any, function: Band, outputs: Band) -> None:
-    """Data ``[n]``, and over inputs ``at [t]`` the mean with the bands of the function and of new outputs."""
+    """Data, the mean, and the bands of the function and of new outputs.
+
+    Args:
+        axes: Where to draw.
+        x: Inputs ``[n]`` of the data.
+        y: Outputs ``[n]`` of the data.
+        at: Inputs ``[t]`` of the bands.
+        function: Band ``[t]`` of the function.
+        outputs: Band ``[t]`` of new outputs.
+    """
     colour = COLOURS[0]
     _fill(axes, at, outputs.lower, outputs.upper, color=colour, alpha=0.15, label="90 % of outputs")
     _fill(axes, at, function.lower, function.upper, color=colour, alpha=0.4, label="90 % band of the function")
@@ -114,9 +148,15 @@ def plot_fit(axes: Axes, x: Any, y: Any, at: Any, function: Band, outputs: Band)
 def plot_frequency(
     axes: Axes, x: Any, band: Band, *, label: str | None = None, over: bool = False, truth: Any = None
 ) -> None:
-    """Frequencies ``[n, a]`` with their credible bands; ``over`` a spectrogram they are white, the bands dotted edges.
+    """Frequencies with their credible bands.
 
-    A known ``truth`` ``[n, a]`` is drawn dashed.
+    Args:
+        axes: Where to draw.
+        x: Inputs ``[n]``.
+        band: Frequencies ``[n, a]``.
+        label: For a legend.
+        over: Whether they lie over a spectrogram: then they are white, the bands dotted edges.
+        truth: The true frequencies ``[n, a]``, where they are known, drawn dashed.
     """
     if over:
         axes.plot(x, band.mean, color="white", linewidth=0.8)
@@ -132,9 +172,14 @@ def plot_frequency(
 
 
 def plot_functions(axes: Sequence[Axes], x: Any, functions: Mapping[str, Band]) -> None:
-    """Functions of the kernel by their label, ``[n, a]`` each: one panel a function, one colour a component.
+    """Functions of the kernel: one panel a function, one colour a component.
 
     Positive functions that range over more than a factor of ten are drawn on a logarithmic axis.
+
+    Args:
+        axes: Where to draw, one for each function.
+        x: Inputs ``[n]``.
+        functions: Bands ``[n, a]`` by the label of their axis.
     """
     for panel, (label, band) in zip(axes, functions.items(), strict=True):
         _plot_bands(panel, x, band)
@@ -149,7 +194,13 @@ def plot_functions(axes: Sequence[Axes], x: Any, functions: Mapping[str, Band]) 
 
 
 def plot_components(axes: Sequence[Axes], x: Any, components: Band) -> None:
-    """The part of every component ``[n, a]``, one panel each on a common scale, with its credible band."""
+    """The part of every component, one panel each on a common scale, with its credible band.
+
+    Args:
+        axes: Where to draw, one for each component.
+        x: Inputs ``[n]``.
+        components: Band ``[n, a]``.
+    """
     for k, panel in enumerate(axes):
         _plot_band(panel, x, components, k, COLOURS[k % len(COLOURS)])
         panel.axhline(0.0, color="0.7", linewidth=0.5, zorder=0.5)
@@ -165,9 +216,14 @@ def plot_components(axes: Sequence[Axes], x: Any, components: Band) -> None:
 def plot_periodogram(axes: Axes, x: Any, y: Any, frequency: Any, *, width: float | None = None) -> AxesImage:
     """The same data without a model: the power of a Lomb–Scargle periodogram in a sliding Gaussian window.
 
-    For any sampling of one-dimensional inputs ``[n]``; ``frequency [m]`` in cycles per unit, and ``width`` the standard
-    deviation of the window (by default a sixteenth of the span). Power is the share of the variance in the window that
-    a sinusoid explains, from 0 to 1.
+    Power is the share of the variance in the window that a sinusoid explains, from 0 to 1.
+
+    Args:
+        axes: Where to draw.
+        x: Inputs ``[n]``, of any sampling.
+        y: Outputs ``[n]``.
+        frequency: ``[m]``, in cycles per unit.
+        width: Standard deviation of the window; a sixteenth of the span when left out.
     """
     x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
     centres = np.linspace(np.min(x), np.max(x), 200)
@@ -176,7 +232,7 @@ def plot_periodogram(axes: Axes, x: Any, y: Any, frequency: Any, *, width: float
 
 
 def plain_log_axis(axes: Axes) -> None:
-    """A logarithmic vertical axis for what is drawn, with a handful of ticks written as plain numbers."""
+    """A logarithmic vertical axis for what is drawn in ``axes``, with a handful of ticks written as plain numbers."""
     axes.set_yscale("log")
     low, high = axes.get_ylim()
     decades = np.log10(high / low)

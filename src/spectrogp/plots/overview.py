@@ -46,7 +46,12 @@ def overview(report: Report, *, truth: Any = None) -> Figure:
 
 
 def spectrogram_figure(along: Along, labels: Labels) -> Figure:
-    """The spectrogram along one input, with the frequencies and their bands over it."""
+    """The spectrogram along one input, with the frequencies and their bands over it.
+
+    Args:
+        along: What the kernel says along that input.
+        labels: How inputs and output are called.
+    """
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(5.0, 3.2), layout="constrained")
         panel = figure.subplots()
@@ -55,7 +60,13 @@ def spectrogram_figure(along: Along, labels: Labels) -> Figure:
 
 
 def draw_panel(name: str, report: Report, axes: Axes) -> None:
-    """Draw one of ``PANELS`` of a fit into given axes."""
+    """Draw one panel of a fit into given axes.
+
+    Args:
+        name: One of ``PANELS``; for several inputs "spectrogram" only.
+        report: What the fit has to say.
+        axes: Where to draw.
+    """
     if name not in PANELS:
         raise ValueError(f"a panel is one of {', '.join(PANELS)}; got {name!r}")
     if report.grid is None and name != "spectrogram":

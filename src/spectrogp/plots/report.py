@@ -12,7 +12,7 @@ LEVEL = 0.9  # of all bands
 
 
 class Labels(NamedTuple):
-    """What the inputs and the output are called, the unit of each input, and whether it holds times (as days)."""
+    """What inputs ``x`` and output ``y`` are called, the ``units`` of inputs, and which hold ``times`` (as days)."""
 
     x: tuple[str, ...]
     y: str
@@ -21,7 +21,7 @@ class Labels(NamedTuple):
 
 
 class Along(NamedTuple):
-    """What the kernel says along one input, at inputs ``at [g, d]`` whose other columns stay in the middle."""
+    """What the kernel says (``local``) along input ``axis``: at inputs ``at [g, d]``, the others in their middle."""
 
     axis: int
     at: np.ndarray
@@ -31,14 +31,22 @@ class Along(NamedTuple):
 class Report(NamedTuple):
     """A fit in the units of its data.
 
-    Predictions at (some of) the rows fitted to, and for one input on a grid; the kernel's local functions at some rows
-    and along inputs; and of several components each one's part of the signal on the grid.
+    Args:
+        labels: How inputs and output are called.
+        X: Inputs ``[n, d]`` of (some of) the rows fitted to.
+        y: Their outputs ``[n]``.
+        error: Known standard deviations ``[n]`` of the outputs.
+        rows: Predictions at these rows.
+        local: The kernel's local functions at some of the rows.
+        along: The same along inputs.
+        grid: For one input, predictions along it.
+        components: For one input and several components, the part of each along it.
     """
 
     labels: Labels
-    X: np.ndarray  # [n, d]
-    y: np.ndarray  # [n]
-    error: np.ndarray  # [n], known standard deviations of the outputs
+    X: np.ndarray
+    y: np.ndarray
+    error: np.ndarray
     rows: Prediction
     local: LocalDraws
     along: tuple[Along, ...]
@@ -50,6 +58,9 @@ def summary(report: Report) -> dict[str, Any]:
     """What was learned, as plain values: components, noise, quality of the fit.
 
     The quality is that of the rows fitted to: it says whether the fit follows them, not how well it predicts others.
+
+    Args:
+        report: What the fit has to say.
     """
     y, rows = report.y, report.rows
     noise = rows.output.variance - rows.function.variance - report.error**2

@@ -12,7 +12,10 @@ from ..core import as_level
 
 
 class Band(NamedTuple):
-    """Posterior mean, and the ends of a central credible interval (None where there is one draw only)."""
+    """Posterior ``mean``, and the ends of a central credible interval, ``lower`` and ``upper``.
+
+    There are none, None, where there is one draw only.
+    """
 
     mean: Any
     lower: Any

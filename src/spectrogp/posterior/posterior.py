@@ -41,15 +41,15 @@ class Posterior(Module):
     Args:
         draws: A tree of draws ``[chains, draws, ...]`` of raw parameters.
         rest: The rest of the model.
-        log_joint: The log joint density ``[chains, draws]`` of each draw (an estimate where the sampler used minibatches).
+        log_joint: Log joint density ``[chains, draws]`` of each draw (an estimate where the sampler used minibatches).
         statistics: What the sampler says of each draw, ``[chains, draws]``, under the names that arviz uses.
         interrupted: Whether the run ended before all draws were made.
     """
 
     draws: Any
     rest: Any
-    log_joint: np.ndarray
-    statistics: dict[str, np.ndarray]
+    log_joint: Any
+    statistics: dict[str, Any]
     interrupted: bool = eqx.field(static=True, default=False)
 
     @classmethod
@@ -95,7 +95,7 @@ class Posterior(Module):
         shape = self.log_joint.shape
         flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), (self.draws, self.log_joint))
         # Flat outside the program, which is then the same for any chains and draws that are as many together.
-        values = _map(reading, *flat, self.rest)
+        values = _map(reading, flat[0], flat[1], self.rest)
         return jax.tree.map(lambda leaf: leaf.reshape(*shape, *leaf.shape[1:]), values)
 
     def read(self, reading: Callable[[Any], Any], *, max_draws: int = MAX_DRAWS) -> Any:
@@ -107,8 +107,8 @@ class Posterior(Module):
         """Posterior mean and central credible interval of ``reading(model)``, any array made from a model.
 
         Args:
-            reading: A function of a model with raw parameters: ``lambda m: m.realise().kernel.lengthscale(X)`` gives the
-                lengthscales ``[n, a, d]``.
+            reading: A function of a model with raw parameters: ``lambda m: m.realise().kernel.lengthscale(X)`` gives
+                the lengthscales ``[n, a, d]``.
             level: Probability of the interval.
             max_draws: Draws to use, at most.
         """
@@ -169,7 +169,7 @@ class Posterior(Module):
         return _mixture_quantiles(self.read(reading, max_draws=max_draws).output, _checked(levels))
 
     def covariance(self, data: Any, X: Any, *, noise: bool = False, max_draws: int = 50) -> np.ndarray:
-        """Joint covariance ``[t, t]`` of f at inputs ``X [t, d]``, or of outputs with ``noise``: that of the mixture."""
+        """Joint covariance ``[t, t]`` of f at inputs ``X [t, d]``, or of outputs with ``noise``, of the mixture."""
         prepared, X = self._prepared(data, X), np.asarray(inputs(X))
         if prepared is data:
             means, covariances, noises = self.read(JointOutputs(data, X), max_draws=max_draws)

@@ -21,7 +21,7 @@ from ..spectra import LocalSpectrum, local_spectrum, spectrogram
 
 
 class Prediction(NamedTuple):
-    """Moments of the function and of new outputs, and the log density ``[t]`` of given outputs (or None)."""
+    """Moments of the ``function`` and of new ``output`` s, and the ``log_density [t]`` of given outputs (or None)."""
 
     function: Moments
     output: Moments
@@ -37,14 +37,21 @@ class Prediction(NamedTuple):
 
 
 def log_mean_density(log_densities: Any) -> Any:
-    """Log density of a mixture, from those ``[s, ...]`` of its parts: the logarithm of the mean, not the mean of logs."""
+    """Log density of a mixture, from the ``log_densities [s, ...]`` of its parts: the log of their mean density."""
     return logsumexp(log_densities, axis=0) - np.log(len(log_densities))
 
 
 class Outputs(eqx.Module):
-    """A ``Prediction`` at inputs ``X [t, d]``, of outputs with known error bars, and of the density of ``y`` if given."""
+    """A ``Prediction`` at inputs.
 
-    data: Any  # what ``model.prepare(data, X)`` gives
+    Args:
+        data: What ``model.prepare(data, X)`` gives.
+        X: Inputs ``[t, d]``.
+        error: Known standard deviations of the outputs, ``[t]`` or one number.
+        y: Outputs ``[t]`` whose log density is wanted, or None.
+    """
+
+    data: Any
     X: Any
     error: Any
     y: Any = None
@@ -58,7 +65,7 @@ class Outputs(eqx.Module):
 
 
 class JointOutputs(eqx.Module):
-    """Mean ``[t]`` and joint covariance ``[t, t]`` of f at inputs ``X [t, d]``, and the variance ``[t]`` of the noise."""
+    """Mean ``[t]`` and covariance ``[t, t]`` of f given ``data`` at inputs ``X [t, d]``, and the noise variance."""
 
     data: Any
     X: Any
@@ -72,7 +79,7 @@ class JointOutputs(eqx.Module):
 
 
 class Components(eqx.Module):
-    """Moments ``[a, t]`` of every component of f at inputs ``X [t, d]``."""
+    """Moments ``[a, t]`` of every component of f given ``data`` at inputs ``X [t, d]``."""
 
     data: Any
     X: Any
@@ -85,7 +92,7 @@ class Components(eqx.Module):
 
 
 class LocalFrequency(eqx.Module):
-    """Local frequencies in cycles per unit: ``[n, a]`` and without a sign for one input, else ``[n, a, d]``."""
+    """Local frequencies at ``X``, in cycles per unit: ``[n, a]`` without a sign for one input, else ``[n, a, d]``."""
 
     X: Any
 
@@ -95,7 +102,10 @@ class LocalFrequency(eqx.Module):
 
 
 class Spectrogram(eqx.Module):
-    """The kernel's spectrogram ``[n, m]``; arguments as those of ``spectrogram``."""
+    """The kernel's spectrogram ``[n, m]``.
+
+    ``X``, ``frequency``, ``axis``, ``slice_at`` and ``resolution`` as ``spectrogp.spectrogram`` has them.
+    """
 
     X: Any
     frequency: Any
@@ -115,7 +125,7 @@ class Spectrogram(eqx.Module):
 
 
 class LatentFunctions(eqx.Module):
-    """Values at inputs ``X [n, d]`` of the functions that the kernel has, such as ``lengthscale [n, a, d]``, by name."""
+    """Values at inputs ``X [n, d]`` of the kernel's functions, by name, such as ``lengthscale [n, a, d]``."""
 
     X: Any
 
@@ -141,10 +151,10 @@ class LocalDraws(NamedTuple):
     it; and ``lengthscale [s, n, a, d]``, or None for a kernel without one.
     """
 
-    weight: np.ndarray
-    frequency: np.ndarray
-    bandwidth: np.ndarray
-    lengthscale: np.ndarray | None
+    weight: Any
+    frequency: Any
+    bandwidth: Any
+    lengthscale: Any
 
     @classmethod
     def of(cls, values: tuple[LocalSpectrum, dict[str, np.ndarray]]) -> LocalDraws:

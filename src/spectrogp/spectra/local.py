@@ -85,8 +85,8 @@ def spectrogram(
         frequency: In cycles per input unit: ``[m]`` for one input dimension, wavevectors ``[m, d]`` in general.
         axis: For d > 1, with ``frequency [m]``: the marginal density along this input.
         slice_at: A wavevector ``[d]``: the slice along ``axis`` through it, instead of the marginal.
-        resolution: Standard deviation, in cycles per unit, of a Gaussian that blurs the density, as a measurement would;
-            needed where a component has no width of its own, such as a warp at rest.
+        resolution: Standard deviation, in cycles per unit, of a Gaussian that blurs the density, as a measurement
+            would; needed where a component has no width of its own, such as a warp at rest.
 
     Example:
         >>> import numpy as np

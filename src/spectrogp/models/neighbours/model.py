@@ -29,8 +29,8 @@ _CHUNK = 32
 class AbstractNeighbourModel(AbstractModel):
     """What the models of this file share: how they predict.
 
-    Predictions need the neighbours of the test inputs under the model's kernel. They are found with trees, outside
-    ``jit``; for predictions inside it, ``prepare`` finds them before.
+    Predictions need the neighbours of the test inputs under the model's ``kernel``, and its ``likelihood`` is Gaussian.
+    Neighbours are found with trees, outside ``jit``; for predictions inside it, ``prepare`` finds them before.
     """
 
     kernel: eqx.AbstractVar[AbstractKernel]

@@ -137,7 +137,7 @@ def _spectrum(kernel: AbstractKernel, X: np.ndarray) -> tuple[np.ndarray, np.nda
 
 
 def random_order(size: int, seed: int) -> np.ndarray:
-    """A random permutation of 0 … size − 1."""
+    """A random permutation of 0 … ``size`` − 1, from a ``seed``."""
     return np.random.default_rng(seed).permutation(size)
 
 

@@ -17,9 +17,13 @@ from .search import Metric, earlier_neighbours, earlier_under, random_order
 
 
 class Neighbourhoods(Module):
-    """Targets with their conditioning sets: rows of the data, ``[n, m + 1]`` with the target last, −1 for none.
+    """Targets with their conditioning sets.
 
-    ``metric`` says how neighbours of test inputs are to be found, ``near [t, m]`` are those found before (``prepare``).
+    Args:
+        data: The data.
+        members: Rows of the data, ``[n, m + 1]``, with the target last; −1 for none.
+        metric: How neighbours of test inputs are to be found, "correlation" or "lengthscale".
+        near: Those found before, ``[t, m]`` (``AbstractModel.prepare``), or None.
     """
 
     data: Data
