@@ -10,11 +10,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jaxtyping import PyTree
 
 Summand = Callable[[Any, Any], Array]
 
 
-def chunked_sum(summand: Summand, shared: Any, rows: Any, chunk: int) -> Array:
+def chunked_sum(summand: Summand, shared: PyTree, rows: PyTree, chunk: int) -> Array:
     """Σ over rows of ``summand(shared, some rows)``, evaluated chunk by chunk.
 
     ``rows`` is a pytree of arrays with the rows as leading axis, ``shared`` a pytree of arrays that every row needs;
@@ -33,7 +34,7 @@ def chunked_sum(summand: Summand, shared: Any, rows: Any, chunk: int) -> Array:
     return _sum_of_blocks(summand, shared, (shaped, weight.reshape(blocks, chunk)))
 
 
-def in_blocks(function: Callable[[Any], Any], rows: Any, block: int) -> Any:
+def in_blocks(function: Callable[[Any], Any], rows: PyTree, block: int) -> Any:
     """``function(rows)``, for a function of each row alone, evaluated block by block so that memory stays flat."""
     size = jax.tree.leaves(rows)[0].shape[0]
     if size <= block:
@@ -44,24 +45,24 @@ def in_blocks(function: Callable[[Any], Any], rows: Any, block: int) -> Any:
     return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[:size], values)
 
 
-def _weighted(summand: Summand, shared: Any, block: Any) -> Array:
+def _weighted(summand: Summand, shared: PyTree, block: PyTree) -> Array:
     rows, weight = block
     return jnp.sum(weight * summand(shared, rows))
 
 
-def _value_only(summand: Summand, shared: Any, blocks: Any) -> Array:
+def _value_only(summand: Summand, shared: PyTree, blocks: PyTree) -> Array:
     first = jax.eval_shape(partial(_weighted, summand), shared, jax.tree.map(lambda leaf: leaf[0], blocks))
 
-    def step(total: Array, block: Any) -> tuple[Array, None]:
+    def step(total: Array, block: PyTree) -> tuple[Array, None]:
         return total + _weighted(summand, shared, block), None
 
     return jax.lax.scan(step, jnp.zeros(first.shape, first.dtype), blocks)[0]
 
 
-def _forward(summand: Summand, shared: Any, blocks: Any) -> tuple[Array, Any]:
+def _forward(summand: Summand, shared: PyTree, blocks: PyTree) -> tuple[Array, Any]:
     slope = jax.value_and_grad(partial(_weighted, summand))
 
-    def step(totals: Any, block: Any) -> tuple[Any, None]:
+    def step(totals: Any, block: PyTree) -> tuple[Any, None]:
         return jax.tree.map(jnp.add, totals, slope(shared, block)), None
 
     first = jax.eval_shape(slope, shared, jax.tree.map(lambda leaf: leaf[0], blocks))
@@ -70,7 +71,7 @@ def _forward(summand: Summand, shared: Any, blocks: Any) -> tuple[Array, Any]:
     return value, (total, blocks)
 
 
-def _backward(summand: Summand, residuals: Any, cotangent: Array) -> tuple[Any, Any]:
+def _backward(summand: Summand, residuals: PyTree, cotangent: Array) -> tuple[Any, Any]:
     del summand
     slope, blocks = residuals
     nothing = jax.tree.map(

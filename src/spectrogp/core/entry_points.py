@@ -22,6 +22,7 @@ from typing import Any, Literal, ParamSpec, TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import PyTree
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -54,7 +55,7 @@ def precision(name: Literal["float32", "float64"]) -> Iterator[None]:
         _double.reset(token)
 
 
-def traced(*trees: Any) -> bool:
+def traced(*trees: PyTree) -> bool:
     """Whether any array in the given pytrees is being traced by a JAX transformation."""
     return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(trees))
 

@@ -13,11 +13,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jaxtyping import PyTree
 
 from ..files import replace_file
 
 
-def fingerprint(tree: Any) -> str:
+def fingerprint(tree: PyTree) -> str:
     """SHA-256 of a pytree: its structure, its settings, and its arrays with their values; equal in every process."""
     text = re.sub(r"0x[0-9a-f]+", "", eqx.tree_pformat(tree))
     digest = hashlib.sha256(text.encode())
@@ -28,7 +29,7 @@ def fingerprint(tree: Any) -> str:
     return digest.hexdigest()
 
 
-def save_checkpoint(path: Path, mark: str, state: Any, records: Any, done: int) -> None:
+def save_checkpoint(path: Path, mark: str, state: PyTree, records: PyTree, done: int) -> None:
     """Write a checkpoint so that a crash at any moment leaves either the last one or this one."""
     arrays = {f"state {i}": _plain(leaf) for i, leaf in enumerate(jax.tree.leaves(state))}
     arrays |= {f"record {i}": leaf for i, leaf in enumerate(jax.tree.leaves(records))}
@@ -36,7 +37,7 @@ def save_checkpoint(path: Path, mark: str, state: Any, records: Any, done: int) 
     replace_file(path, lambda file: np.savez(file, **head, **arrays))  # type: ignore[arg-type]
 
 
-def load_checkpoint(path: Path, mark: str, state: Any, records: Any) -> tuple[Any, Any, int]:
+def load_checkpoint(path: Path, mark: str, state: PyTree, records: PyTree) -> tuple[Any, Any, int]:
     """State, records and number of steps done, of the run that has this fingerprint."""
     try:
         with path.open("rb") as handle, np.load(handle, allow_pickle=False) as file:

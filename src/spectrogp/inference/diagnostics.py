@@ -12,6 +12,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import PyTree
+from numpy.typing import ArrayLike
 from scipy.fft import next_fast_len
 from scipy.stats import norm, rankdata
 
@@ -22,7 +24,7 @@ _INPUTS = 5  # at which functions are looked at
 _NUMBERS = 30  # of one quantity that are looked at
 
 
-def rhat(draws: Any) -> np.ndarray:
+def rhat(draws: PyTree) -> np.ndarray:
     """Rank-normalised split R̂, the larger of that of the draws and of their distance from the median.
 
     Near 1 when all chains explore the same distribution; above 1.01 they do not yet.
@@ -30,23 +32,23 @@ def rhat(draws: Any) -> np.ndarray:
     return _each(lambda x: max(_rhat(_normal_scores(_split(x))), _rhat(_normal_scores(_folded(_split(x))))), draws)
 
 
-def bulk_ess(draws: Any) -> np.ndarray:
+def bulk_ess(draws: PyTree) -> np.ndarray:
     """Effective number of draws for the centre of the distribution (of rank-normalised draws)."""
     return _each(lambda x: _ess(_normal_scores(_split(x))), draws)
 
 
-def tail_ess(draws: Any) -> np.ndarray:
+def tail_ess(draws: PyTree) -> np.ndarray:
     """Effective number of draws for the tails: the smaller of those for the 5 % and the 95 % quantile."""
     tails = lambda x: min(_ess(_split(x <= np.quantile(x, q)).astype(float)) for q in (0.05, 0.95))  # noqa: E731
     return _each(tails, draws)
 
 
-def mean_error(draws: Any) -> np.ndarray:
+def mean_error(draws: PyTree) -> np.ndarray:
     """Monte-Carlo standard error of the mean of all draws."""
     return _each(lambda x: np.std(x, ddof=1) / np.sqrt(_ess(_split(x))), draws)
 
 
-def std_error(draws: Any) -> np.ndarray:
+def std_error(draws: PyTree) -> np.ndarray:
     """Monte-Carlo standard error of the standard deviation of all draws."""
 
     def error(x: np.ndarray) -> float:
@@ -96,7 +98,7 @@ def _parameters(posterior: Posterior) -> list[Any]:
     return others + [value for value in functions if np.any(np.ptp(value, axis=(0, 1)) > 0)]
 
 
-def _some(values: Any) -> np.ndarray:
+def _some(values: ArrayLike) -> np.ndarray:
     """At most so many of the numbers of a quantity ``[chains, draws, ...]`` that a look at them stays quick."""
     columns = np.asarray(values).reshape(*np.shape(values)[:2], -1)
     return columns[:, :, _spread(columns.shape[2], _NUMBERS)]
@@ -166,7 +168,7 @@ def to_arviz(posterior: Posterior) -> Any:
 # One quantity, [chains, draws]
 
 
-def _each(measure: Callable[[np.ndarray], float], draws: Any) -> np.ndarray:
+def _each(measure: Callable[[np.ndarray], float], draws: PyTree) -> np.ndarray:
     draws = np.asarray(draws, dtype=np.float64)
     if draws.ndim < 2 or draws.shape[1] < 4:
         raise ValueError(f"draws must have shape [chains, draws, ...] with at least 4 draws, got {list(draws.shape)}")

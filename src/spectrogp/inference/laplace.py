@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.flatten_util import ravel_pytree
+from jaxtyping import PyTree
 from scipy.linalg import eigh_tridiagonal
 
 from ..core import Key, as_key, at_least, entry_point
@@ -119,19 +120,19 @@ def _around(
 class _Density(eqx.Module):
     """The log joint density of free parameters; arrays are leaves, so that equal shapes share a program."""
 
-    rest: Any
+    rest: PyTree
     data: Any
     key: Array
 
-    def __call__(self, free: Any) -> Array:
+    def __call__(self, free: PyTree) -> Array:
         return eqx.combine(free, self.rest).log_joint(self.data, self.key)
 
-    def prior(self, free: Any) -> Array:
+    def prior(self, free: PyTree) -> Array:
         return log_prior(eqx.combine(free, self.rest))
 
 
 @eqx.filter_jit
-def _prior_precision(density: _Density, free: Any) -> Array:
+def _prior_precision(density: _Density, free: PyTree) -> Array:
     """−∂² log p of every raw number ``[p]``; priors are independent, so one difference gives all."""
     mean, unravel = ravel_pytree(free)
     slope = jax.grad(lambda raw: density.prior(unravel(raw)))
@@ -139,7 +140,7 @@ def _prior_precision(density: _Density, free: Any) -> Array:
 
 
 @eqx.filter_jit
-def _product(density: _Density, free: Any, move: Array) -> tuple[Array, Array]:
+def _product(density: _Density, free: PyTree, move: Array) -> tuple[Array, Array]:
     """log p, and −∇² log p times a small move ``[p]``, by central differences."""
     mean, unravel = ravel_pytree(free)
     # In a loop: the program holds the gradient once.
@@ -150,7 +151,7 @@ def _product(density: _Density, free: Any, move: Array) -> tuple[Array, Array]:
 
 
 def _curvature(
-    density: _Density, free: Any, max_products: int, rng: np.random.Generator, progress: Progress | None
+    density: _Density, free: PyTree, max_products: int, rng: np.random.Generator, progress: Progress | None
 ) -> _Curvature:
     """Lanczos iteration with full reorthogonalisation on the curvature by the data, in units of the prior's."""
     prior = np.asarray(_prior_precision(density, free), np.float64)

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jaxtyping import PyTree
 from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
@@ -57,17 +58,17 @@ class AbstractStep(eqx.Module):
     advice: ClassVar[str] = "a smaller learning rate, more noise, or stronger priors on the lengthscales usually help"
 
     @abstractmethod
-    def __call__(self, state: Any, index: Array, data: Any) -> tuple[Any, Any]:
+    def __call__(self, state: PyTree, index: Array, data: Any) -> tuple[Any, Any]:
         """The next state, and what is to be kept of this step."""
 
-    def objective(self, records: Any) -> Any:
+    def objective(self, records: PyTree) -> Any:
         """What is shown of records, and must be finite."""
         return np.asarray(records)
 
 
 def run_in_chunks(
     step: AbstractStep,
-    state: Any,
+    state: PyTree,
     data: Any,
     *,
     steps: int,
@@ -130,7 +131,7 @@ def whole(result: Any) -> Any:
     return result
 
 
-def _finite(step: AbstractStep, records: Any, done: int) -> np.ndarray:
+def _finite(step: AbstractStep, records: PyTree, done: int) -> np.ndarray:
     """The objectives ``[count, …]`` of records, if they are finite; ``done`` is the number of the first."""
     values = np.asarray(step.objective(records))
     values = values.reshape(len(values), -1)
@@ -141,7 +142,7 @@ def _finite(step: AbstractStep, records: Any, done: int) -> np.ndarray:
 
 
 @eqx.filter_jit
-def _run(step: AbstractStep, state: Any, start: Array, stop: Array, data: Any, chunk: int) -> tuple[Any, Any]:
+def _run(step: AbstractStep, state: PyTree, start: Array, stop: Array, data: Any, chunk: int) -> tuple[Any, Any]:
     """Steps start … stop − 1 and their records, in arrays of length ``chunk``: one program for chunks of any length."""
     move = eqx.filter_closure_convert(step, state, start, data)  # traced here, once for both of its uses below
     shapes = eqx.filter_eval_shape(move, state, start, data)[1]
@@ -155,7 +156,7 @@ def _run(step: AbstractStep, state: Any, start: Array, stop: Array, data: Any, c
     return jax.lax.fori_loop(start, stop, body, (state, empty))
 
 
-def _no_records(step: AbstractStep, state: Any, data: Any) -> Any:
+def _no_records(step: AbstractStep, state: PyTree, data: Any) -> Any:
     shapes = eqx.filter_eval_shape(step, state, jnp.asarray(0), data)[1]
     return jax.tree.map(lambda leaf: np.empty((0, *leaf.shape), leaf.dtype), shapes)
 

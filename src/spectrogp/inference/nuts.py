@@ -13,6 +13,7 @@ from blackjax.adaptation.mass_matrix import mass_matrix_adaptation
 from blackjax.adaptation.step_size import dual_averaging_adaptation
 from blackjax.adaptation.window_adaptation import build_schedule
 from jax import Array
+from jaxtyping import PyTree
 
 from ..core import at_least
 from .sampler import AbstractSampler, Draw, Target
@@ -56,7 +57,7 @@ class NUTS(AbstractSampler):
         if not 0.0 < self.acceptance < 1.0:
             raise ValueError(f"acceptance must lie between 0 and 1, got {self.acceptance}")
 
-    def begin(self, target: Target, position: Any, data: Any) -> Chain:
+    def begin(self, target: Target, position: PyTree, data: Any) -> Chain:
         return jax.lax.map(lambda start: self._begin(target, start, data), position)
 
     def move(self, target: Target, state: Chain, index: Array, data: Any) -> tuple[Chain, Draw]:
@@ -64,7 +65,7 @@ class NUTS(AbstractSampler):
         # One after the other: side by side, every chain would wait for the one with the longest trajectory.
         return jax.lax.map(lambda pair: self._move(target, pair[0], pair[1], index, data), (keys, state))
 
-    def _begin(self, target: Target, position: Any, data: Any) -> Chain:
+    def _begin(self, target: Target, position: PyTree, data: Any) -> Chain:
         size = sum(map(jnp.size, jax.tree.leaves(position)))
         averaging, mass = dual_averaging_adaptation(self.acceptance), mass_matrix_adaptation()
         first = jnp.asarray(_FIRST_STEP, jax.tree.leaves(position)[0].dtype)

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from jax import Array
+from jaxtyping import PyTree
 
 from ..core import Key, as_key, at_least, entry_point
 from ..models import AbstractObjective, VariationalGP
@@ -148,7 +149,7 @@ class _Rate(eqx.Module):
 class _AdamStep(AbstractStep):
     """One step of Adam: its arrays are leaves and its settings static, so that equal fits share a compiled program."""
 
-    rest: Any
+    rest: PyTree
     key: Array
     rate: _Rate
     batch: int | None = eqx.field(static=True)
@@ -167,7 +168,7 @@ class _AdamStep(AbstractStep):
             moved = eqx.combine(free, q, self.rest).natural_step(part, self.natural_rate)
             q, _ = partition(moved, "variational")
 
-        def objective(free: Any) -> Array:
+        def objective(free: PyTree) -> Array:
             return -eqx.combine(free, q, self.rest).log_joint(part, key) / data.size
 
         value, slope = jax.value_and_grad(objective)(free)

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jaxtyping import PyTree
 
 from ..core import Key, as_key, at_least, entry_point
 from ..models import AbstractObjective
@@ -22,10 +23,10 @@ from .loop import AbstractStep, Run, run_in_chunks
 class Target(eqx.Module):
     """What is sampled: the log joint density of the free parameters, with the rest of the model and a key."""
 
-    rest: Any
+    rest: PyTree
     key: Array
 
-    def log_joint(self, free: Any, data: Any, key: Array | None = None) -> Array:
+    def log_joint(self, free: PyTree, data: Any, key: Array | None = None) -> Array:
         """The log joint density of free parameters; without a key it is one fixed function."""
         return eqx.combine(free, self.rest).log_joint(data, self.key if key is None else key)
 
@@ -33,7 +34,7 @@ class Target(eqx.Module):
 class Draw(NamedTuple):
     """What is kept of a transition: ``position``, ``log_joint [chains]`` and ``statistics [chains]`` by name."""
 
-    position: Any
+    position: PyTree
     log_joint: Array
     statistics: dict[str, Array]
 
@@ -55,18 +56,18 @@ class AbstractSampler(eqx.Module):
     advice: ClassVar[str] = "look at the starting parameters; a start at the optimum, or stronger priors, usually help"
 
     @abstractmethod
-    def begin(self, target: Target, position: Any, data: Any) -> Any:
+    def begin(self, target: Target, position: PyTree, data: Any) -> Any:
         """The state of all chains at their starting positions."""
 
     @abstractmethod
-    def move(self, target: Target, state: Any, index: Array, data: Any) -> tuple[Any, Draw]:
+    def move(self, target: Target, state: PyTree, index: Array, data: Any) -> tuple[Any, Draw]:
         """The next state of all chains, and their draws."""
 
     def optimised(self) -> tuple[Role, ...]:
         """Roles of parameters that the sampler optimises instead of sampling them."""
         return ()
 
-    def finish(self, state: Any, rest: Any) -> Any:
+    def finish(self, state: PyTree, rest: PyTree) -> Any:
         """The rest of the model at the end, with what the sampler has optimised."""
         del state
         return rest
@@ -130,7 +131,7 @@ class _Transition(AbstractStep):
     sampler: AbstractSampler
     target: Target
 
-    def __call__(self, state: Any, index: Array, data: Any) -> tuple[Any, Draw]:
+    def __call__(self, state: PyTree, index: Array, data: Any) -> tuple[Any, Draw]:
         return self.sampler.move(self.target, state, index, data)
 
     def objective(self, records: Draw) -> Any:
@@ -142,7 +143,7 @@ class _Transition(AbstractStep):
 
 
 @eqx.filter_jit
-def _begin(step: _Transition, position: Any, data: Any) -> Any:
+def _begin(step: _Transition, position: PyTree, data: Any) -> Any:
     return step.sampler.begin(step.target, position, data)
 
 

@@ -36,6 +36,7 @@ import numpy as np
 import optax
 from jax import Array
 from jax.flatten_util import ravel_pytree
+from jaxtyping import PyTree
 
 from ..core import at_least
 from ..parameters import Role, partition
@@ -51,18 +52,18 @@ _MEMORY = 0.2  # the least horizon, as a fraction of the steps so far
 class Tuning(NamedTuple):
     """Running averages of each coordinate: gradient ĝ, its square v̂, its noise b̂, the horizon t; and steps so far."""
 
-    gradient: Any
-    square: Any
+    gradient: PyTree
+    square: PyTree
     noise: Any
-    horizon: Any
+    horizon: PyTree
     steps: Array
 
 
 class State(NamedTuple):
     """Position, momentum in scaled coordinates, and what the tuning knows."""
 
-    position: Any
-    momentum: Any
+    position: PyTree
+    momentum: PyTree
     tuning: Tuning
 
 
@@ -73,7 +74,7 @@ class Info(NamedTuple):
     kinetic: Array
 
 
-def init(position: Any) -> State:
+def init(position: PyTree) -> State:
     """The start at a position: at rest, untuned."""
     position = jax.tree.map(jnp.asarray, position)
     zeros, ones = (jax.tree.map(make, position) for make in (jnp.zeros_like, jnp.ones_like))
@@ -105,7 +106,7 @@ def step(
         variance = 1.0 - keep**2 - (0.5 * (1.0 + keep) * h) ** 2 * b / v
         return keep * p + jnp.sqrt(jnp.maximum(variance, 0.0)) * noise
 
-    def drift(q: Any, p: Any) -> Any:
+    def drift(q: PyTree, p: PyTree) -> Any:
         return jax.tree.map(lambda q, p, a: q + a * p, q, p, half)
 
     position = drift(position, momentum)
@@ -118,7 +119,7 @@ def step(
     return State(position, momentum, tuning), Info(value, 0.5 * jnp.mean(flat**2))
 
 
-def _gradients(key: Array, position: Any, log_density: LogDensity, count: Array) -> tuple[Array, Any, Any]:
+def _gradients(key: Array, position: PyTree, log_density: LogDensity, count: Array) -> tuple[Array, Any, Any]:
     """Means of the log density and of its gradient over ``count`` evaluations, and the variance among the gradients."""
     zeros = jax.tree.map(jnp.zeros_like, position)
     zero = jnp.zeros((), jax.tree.leaves(zeros)[0].dtype)
@@ -159,7 +160,7 @@ def _tuned(tuning: Tuning, slope: Any, noise: Any) -> Tuning:
     )
 
 
-def _normals(key: Array, tree: Any) -> Any:
+def _normals(key: Array, tree: PyTree) -> Any:
     leaves, structure = jax.tree.flatten(tree)
     keys = jax.random.split(key, len(leaves))
     draws = [jax.random.normal(k, leaf.shape, leaf.dtype) for k, leaf in zip(keys, leaves, strict=True)]
@@ -172,9 +173,9 @@ def _normals(key: Array, tree: Any) -> Any:
 class Maximisation(NamedTuple):
     """Moving-window Monte-Carlo EM: the hyperparameters, Adam's moments, and the last W positions of all chains."""
 
-    hyperparameters: Any
-    moments: Any
-    window: Any
+    hyperparameters: PyTree
+    moments: PyTree
+    window: PyTree
 
 
 class SGHMC(AbstractSampler):
@@ -225,19 +226,19 @@ class SGHMC(AbstractSampler):
     def optimised(self) -> tuple[Role, ...]:
         return self.optimise
 
-    def begin(self, target: Target, position: Any, data: Any) -> tuple[Any, Maximisation]:
+    def begin(self, target: Target, position: PyTree, data: Any) -> tuple[Any, Maximisation]:
         del data
         hyperparameters, _ = partition(target.rest, *self.optimise)
         return jax.vmap(init)(position), _learner(jax.tree.map(jnp.asarray, hyperparameters), position, self.window)
 
-    def finish(self, state: Any, rest: Any) -> Any:
+    def finish(self, state: PyTree, rest: PyTree) -> Any:
         return eqx.combine(state[1].hyperparameters, rest)
 
-    def move(self, target: Target, state: Any, index: Array, data: Any) -> tuple[Any, Draw]:
+    def move(self, target: Target, state: PyTree, index: Array, data: Any) -> tuple[Any, Draw]:
         """``thin`` steps of all chains, each followed by one of the hyperparameters if these are optimised."""
         tune = index < self.warmup
 
-        def log_joint(free: Any, hyperparameters: Any, key: Array) -> Array:
+        def log_joint(free: PyTree, hyperparameters: PyTree, key: Array) -> Array:
             part = data if self.batch is None else data.minibatch(key, self.batch)
             return target.log_joint(eqx.combine(free, hyperparameters), part, key)
 
@@ -262,7 +263,7 @@ class SGHMC(AbstractSampler):
         return (chains, learned), Draw(chains.position, info.log_density, {"kinetic": info.kinetic})
 
     def _climb(
-        self, key: Array, time: Array, learned: Maximisation, position: Any, log_joint: Any, size: int
+        self, key: Array, time: Array, learned: Maximisation, position: PyTree, log_joint: Any, size: int
     ) -> Maximisation:
         hyperparameters, moments, window = learned
         length = jax.tree.leaves(window)[0].shape[0]
@@ -271,7 +272,7 @@ class SGHMC(AbstractSampler):
         chosen = jax.tree.map(lambda past: past[jax.random.randint(key_choice, (), 0, length)], window)
         keys = jax.random.split(key_rows, self.chains)
 
-        def loss(hyperparameters: Any) -> Array:
+        def loss(hyperparameters: PyTree) -> Array:
             return -jnp.mean(jax.vmap(lambda free, key: log_joint(free, hyperparameters, key))(chosen, keys)) / size
 
         slope = jax.grad(loss)(hyperparameters)
@@ -282,7 +283,7 @@ class SGHMC(AbstractSampler):
         return Maximisation(moved, moments, window)
 
 
-def _learner(hyperparameters: Any, position: Any, window: int) -> Maximisation:
+def _learner(hyperparameters: PyTree, position: PyTree, window: int) -> Maximisation:
     # Without hyperparameters to learn there is no use for past positions.
     length = window if jax.tree.leaves(hyperparameters) else 0
     past = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (length, *leaf.shape)), position)

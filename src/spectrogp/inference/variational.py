@@ -7,6 +7,7 @@ from typing import Any
 import equinox as eqx
 import jax
 from jax import Array
+from jaxtyping import PyTree
 
 from ..core import Key, as_key, at_least, entry_point
 from ..models import DoublyStochasticGP
@@ -41,5 +42,5 @@ def sample_variational(bound: DoublyStochasticGP, data: Any, *, draws: int, key:
 
 
 @eqx.filter_jit
-def _log_joint(density: _LogJoint, draws: Any, rest: Any) -> Array:
+def _log_joint(density: _LogJoint, draws: PyTree, rest: PyTree) -> Array:
     return jax.lax.map(lambda free: density(eqx.combine(free, rest)), draws)

@@ -166,7 +166,7 @@ def show_range(values: np.ndarray) -> str:
     )
 
 
-def _in_units(values: Any, mean: np.ndarray, scale: np.ndarray, output: float) -> dict[str, Any]:
+def _in_units(values: InitialValues | Spectrum, mean: np.ndarray, scale: np.ndarray, output: float) -> dict[str, Any]:
     change: dict[str, Callable[[Any], Any]] = {
         "place": lambda value: mean + value * scale,
         "length": lambda value: value * scale,

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 import equinox as eqx
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .. import kernels
 from ..choices import KERNELS
@@ -122,7 +123,7 @@ def _frequency(initial: InitialValues, Z: np.ndarray, cycles: np.ndarray | None 
 
 @entry_point
 @eqx.filter_jit
-def _values(group: FunctionGroup, X: Any) -> Any:
+def _values(group: FunctionGroup, X: ArrayLike) -> Any:
     return group(inputs(X))
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.stats import qmc
 
 from ..core import at_least
@@ -23,9 +24,9 @@ ROWS = 1500  # of the data are looked at, at most: drawn at random from larger o
 
 
 def find_initial_values(
-    X: Any,
-    y: Any,
-    error: Any = None,
+    X: ArrayLike,
+    y: ArrayLike,
+    error: ArrayLike | None = None,
     *,
     components: int | None = None,
     max_components: int = 4,
@@ -53,12 +54,12 @@ def find_initial_values(
     extent, scale = np.array([X.min(axis=0), X.max(axis=0)]), X.std(axis=0)
     scale = np.where(scale > 0, scale, 1.0)
     spread = max(float(y.std()), 1e-12 * max(1.0, float(np.abs(y).max())))
-    y = y - y.mean()
+    centred = y - y.mean()
     weight = 1.0 / (error**2 + 0.01 * spread**2)
     weight /= weight.mean()
     highest = None if highest_frequency is None else np.broadcast_to(np.asarray(highest_frequency, float), scale.shape)
     look = _along_one_input if X.shape[1] == 1 else _over_several_inputs
-    found = look(_Search(X, y, weight, components, max_components, highest, scale, rng))
+    found = look(_Search(X, centred, weight, components, max_components, highest, scale, rng))
     return InitialValues(scale=scale, extent=extent, spread=spread, rows=len(data.y), **found)
 
 

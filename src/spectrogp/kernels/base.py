@@ -22,6 +22,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jaxtyping import PyTree
+from numpy.typing import ArrayLike
 
 from ..core import inputs, traced
 from ..parameters import Function, Parameter, Parametrised, constrain, scalar
@@ -80,25 +82,25 @@ class AbstractKernel(Parametrised):
         return Local(x=X, **self.values_at(X))
 
     @abstractmethod
-    def pair(self, p: Any, q: Any) -> Characteristic:
+    def pair(self, p: PyTree, q: PyTree) -> Characteristic:
         """(σ, D, U) of one pair of inputs, from their local parameters (no leading axis).
 
         Uses arrays and static fields of the kernel only, never its callables: these belong to ``local``.
         """
 
-    def cross(self, p: Any, q: Any) -> Array:
+    def cross(self, p: PyTree, q: PyTree) -> Array:
         """Covariance matrix ``[n, m]`` between inputs with local parameters ``p`` (n of them) and ``q`` (m)."""
         return _cross(self.without_callables(), p, q)
 
-    def gram(self, p: Any) -> Array:
+    def gram(self, p: PyTree) -> Array:
         """Covariance matrix ``[n, n]`` of inputs with local parameters ``p``."""
         return self.cross(p, p)
 
-    def elementwise(self, p: Any, q: Any) -> Array:
+    def elementwise(self, p: PyTree, q: PyTree) -> Array:
         """Covariances ``[n]`` of matching inputs of ``p`` and ``q``."""
         return _elementwise(self.without_callables(), p, q)
 
-    def diagonal(self, p: Any) -> Array:
+    def diagonal(self, p: PyTree) -> Array:
         """Variances ``[n]``: the diagonal of ``gram(p)`` without the matrix."""
         return self.elementwise(p, p)
 
@@ -106,7 +108,7 @@ class AbstractKernel(Parametrised):
         """This kernel for use in ``pair`` alone, which never calls its functions: equal shapes then compile once."""
         return eqx.filter(self, lambda leaf: not callable(leaf))
 
-    def __call__(self, X: Any, Y: Any = None) -> Array:
+    def __call__(self, X: ArrayLike, Y: ArrayLike | None = None) -> Array:
         """Covariance matrix ``[n, m]`` between two sets of inputs.
 
         Args:
@@ -136,7 +138,7 @@ class AbstractKernel(Parametrised):
 class AbstractMixture(AbstractKernel):
     """Σ_a σ_a(x_i) σ_a(x_j) r_a(x_i, x_j) with correlations r_a(x, x) = 1; local parameters have an ``amplitude``."""
 
-    def diagonal(self, p: Any) -> Array:
+    def diagonal(self, p: PyTree) -> Array:
         return jnp.sum(p.amplitude**2, axis=-1)
 
 
@@ -156,15 +158,15 @@ class Sum(AbstractKernel):
     def local(self, X: Array) -> Any:
         return tuple(kernel.local(X) for kernel in self.terms)
 
-    def pair(self, p: Any, q: Any) -> Characteristic:
+    def pair(self, p: PyTree, q: PyTree) -> Characteristic:
         terms = [kernel.pair(a, b) for kernel, a, b in zip(self.terms, p, q, strict=True)]
         return Characteristic(*(jnp.concatenate(fields, axis=-1) for fields in zip(*terms, strict=True)))
 
     # Matrices of composite kernels come from those of their parts, which may know a faster way than ``pair``.
-    def cross(self, p: Any, q: Any) -> Array:
+    def cross(self, p: PyTree, q: PyTree) -> Array:
         return functools.reduce(jnp.add, (k.cross(a, b) for k, a, b in zip(self.terms, p, q, strict=True)))
 
-    def diagonal(self, p: Any) -> Array:
+    def diagonal(self, p: PyTree) -> Array:
         return functools.reduce(jnp.add, (k.diagonal(a) for k, a in zip(self.terms, p, strict=True)))
 
 
@@ -184,7 +186,7 @@ class Product(AbstractKernel):
     def local(self, X: Array) -> Any:
         return self.first.local(X), self.second.local(X)
 
-    def pair(self, p: Any, q: Any) -> Characteristic:
+    def pair(self, p: PyTree, q: PyTree) -> Characteristic:
         one = self.first.pair(p[0], q[0])
         two = self.second.pair(p[1], q[1])
         sigma = 0.5 * jnp.outer(one.amplitude, two.amplitude)
@@ -193,10 +195,10 @@ class Product(AbstractKernel):
         both = [(sigma, sigma), (D, D), (U + V, U - V)]
         return Characteristic(*(jnp.concatenate([plus.ravel(), minus.ravel()]) for plus, minus in both))
 
-    def cross(self, p: Any, q: Any) -> Array:
+    def cross(self, p: PyTree, q: PyTree) -> Array:
         return self.first.cross(p[0], q[0]) * self.second.cross(p[1], q[1])
 
-    def diagonal(self, p: Any) -> Array:
+    def diagonal(self, p: PyTree) -> Array:
         return self.first.diagonal(p[0]) * self.second.diagonal(p[1])
 
 
@@ -217,14 +219,14 @@ class Scaled(AbstractKernel):
             raise ValueError(f"Scaled.amplitude must have one component, got {s.shape[1]}")
         return self.kernel.local(X), s
 
-    def pair(self, p: Any, q: Any) -> Characteristic:
+    def pair(self, p: PyTree, q: PyTree) -> Characteristic:
         inner = self.kernel.pair(p[0], q[0])
         return inner._replace(amplitude=inner.amplitude * p[1] * q[1])
 
-    def cross(self, p: Any, q: Any) -> Array:
+    def cross(self, p: PyTree, q: PyTree) -> Array:
         return p[1] * self.kernel.cross(p[0], q[0]) * q[1].T
 
-    def diagonal(self, p: Any) -> Array:
+    def diagonal(self, p: PyTree) -> Array:
         return self.kernel.diagonal(p[0]) * p[1][:, 0] ** 2
 
 
@@ -233,13 +235,13 @@ class AbstractInner(AbstractKernel):
 
     kernel: eqx.AbstractVar[AbstractKernel]
 
-    def pair(self, p: Any, q: Any) -> Characteristic:
+    def pair(self, p: PyTree, q: PyTree) -> Characteristic:
         return self.kernel.pair(p, q)
 
-    def cross(self, p: Any, q: Any) -> Array:
+    def cross(self, p: PyTree, q: PyTree) -> Array:
         return self.kernel.cross(p, q)
 
-    def diagonal(self, p: Any) -> Array:
+    def diagonal(self, p: PyTree) -> Array:
         return self.kernel.diagonal(p)
 
 
@@ -282,8 +284,8 @@ def _scaled(kernel: AbstractKernel, factor: float) -> Scaled:
 
 
 @eqx.filter_jit
-def _cross(kernel: AbstractKernel, p: Any, q: Any) -> Array:
-    def row(one: Any) -> Array:
+def _cross(kernel: AbstractKernel, p: PyTree, q: PyTree) -> Array:
+    def row(one: PyTree) -> Array:
         return jax.vmap(lambda other: kernel.pair(one, other).value)(q)
 
     n, m = (jax.tree.leaves(side)[0].shape[0] for side in (p, q))
@@ -293,5 +295,5 @@ def _cross(kernel: AbstractKernel, p: Any, q: Any) -> Array:
 
 
 @eqx.filter_jit
-def _elementwise(kernel: AbstractKernel, p: Any, q: Any) -> Array:
+def _elementwise(kernel: AbstractKernel, p: PyTree, q: PyTree) -> Array:
     return jax.vmap(lambda one, other: kernel.pair(one, other).value)(p, q)

@@ -20,6 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jaxtyping import PyTree
 
 from ..core import Module, at_least, cholesky, inputs
 from ..parameters import (
@@ -142,7 +143,7 @@ class RealisedLayer(Module):
     """
 
     kernel: AbstractKernel
-    z: Any
+    z: PyTree
     weights: Array  # [m, k]
     mean: Array
     trend: Array | None

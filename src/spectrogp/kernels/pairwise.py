@@ -32,6 +32,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
+from jaxtyping import PyTree
 
 from .forms import CHIRPLET, CONVOLUTIONAL, QUADRATIC, STATIONARY, Form, Vectors
 from .sincos import sincos
@@ -83,7 +84,7 @@ def windowed_cross(p: Window, q: Window) -> Array:
     return _windowed(p, None if _same(p, q) else q)
 
 
-def chirplet_cross(p: Any, q: Any) -> Array:
+def chirplet_cross(p: PyTree, q: PyTree) -> Array:
     """The covariance matrix ``[n, m]`` of ``Chirplet``, from its own local parameters."""
     return _chirplet(p, None if _same(p, q) else q)
 
@@ -103,7 +104,7 @@ def _windowed(p: Window, q: Window | None) -> Array:
 
 
 @jax.jit
-def _chirplet(p: Any, q: Any) -> Array:
+def _chirplet(p: PyTree, q: PyTree) -> Array:
     unit = _unit(p.lengthscale)
 
     def side(w: Any) -> _Side:
@@ -114,7 +115,7 @@ def _chirplet(p: Any, q: Any) -> Array:
     return _gram(CHIRPLET, side(p)) if q is None else _cross(CHIRPLET, side(p), side(q))
 
 
-def _same(p: Any, q: Any) -> bool:
+def _same(p: PyTree, q: PyTree) -> bool:
     """Whether both are the very same arrays: the matrix is then symmetric, and half the gradient is all of it."""
     return all(left is right for left, right in zip(jax.tree.leaves(p), jax.tree.leaves(q), strict=True))
 
@@ -256,12 +257,12 @@ def _product(values: Array) -> Array:
     return functools.reduce(jnp.multiply, values.T).T  # along the last axis; the gradient of jnp.prod is slow
 
 
-def _stored(tree: Any) -> Any:
+def _stored(tree: PyTree) -> Any:
     """The same arrays, each divided by a 1 that the compiler does not see through, so that it stores them."""
     return jax.tree.map(lambda leaf: leaf / (1.0 + 0.0 * leaf), tree)
 
 
-def _packed(tree: Any) -> Any:
+def _packed(tree: PyTree) -> Any:
     """The same arrays, stored side by side in one vector: else XLA leaves the inputs first and loads become gathers."""
     leaves, structure = jax.tree.flatten(tree)
     ends = list(itertools.accumulate(leaf.size for leaf in leaves))

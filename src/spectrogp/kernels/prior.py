@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from numpy.typing import ArrayLike
 
 from ..core import Key, as_key, at_least, entry_point, inputs, symmetric_root
 from ..parameters import constrain
@@ -22,7 +21,7 @@ _BASIS_VALUES = 2**27
 
 
 @entry_point
-def sample_prior(kernel: AbstractKernel, X: Any, *, key: Key, num_samples: int = 1) -> Array:
+def sample_prior(kernel: AbstractKernel, X: ArrayLike, *, key: Key, num_samples: int = 1) -> Array:
     """Draws ``[s, n]`` of f ~ GP(0, k).
 
     Args:
@@ -45,7 +44,9 @@ def sample_prior(kernel: AbstractKernel, X: Any, *, key: Key, num_samples: int =
 
 
 @entry_point
-def sample_by_convolution(kernel: ConvolutionalSpectral | Chirplet, X: Any, *, key: Key, num_samples: int = 1) -> Array:
+def sample_by_convolution(
+    kernel: ConvolutionalSpectral | Chirplet, X: ArrayLike, *, key: Key, num_samples: int = 1
+) -> Array:
     """Draws ``[s, n]`` of f(x) = Re Σ_a ∫ K_x(u) g_a(u) du at inputs ``X [n, d]``, with g complex white noise.
 
     The integral is a sum over a regular grid that resolves every basis function K_x, so the draws have the covariance
@@ -66,7 +67,7 @@ def sample_by_convolution(kernel: ConvolutionalSpectral | Chirplet, X: Any, *, k
 
 
 @entry_point
-def basis_on_grid(kernel: ConvolutionalSpectral | Chirplet, X: Any, *, refine: int = 1) -> tuple[Array, Array]:
+def basis_on_grid(kernel: ConvolutionalSpectral | Chirplet, X: ArrayLike, *, refine: int = 1) -> tuple[Array, Array]:
     """Grid ``[g, d]`` and basis functions K ``[n, a, g]``, times the root of the grid's cell.
 
     So Re K Kᴴ, summed over components and grid, is the covariance matrix, and Re K times complex white noise is a draw.

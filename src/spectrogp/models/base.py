@@ -8,7 +8,9 @@ from typing import Any, ClassVar, Self
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
+from numpy.typing import ArrayLike
 
 from ..core import Key, Module, as_key, at_least, inputs, symmetric_root
 from ..parameters import constrain, log_prior, realise
@@ -67,7 +69,7 @@ class AbstractModel(AbstractObjective):
         """
         return realise(constrain(self), key)
 
-    def prepare(self, data: Any, X: Any) -> Any:
+    def prepare(self, data: Any, X: ArrayLike) -> Any:
         """What to give as ``data`` for predictions at ``X`` inside ``jit``, found outside it: mostly the data.
 
         Args:
@@ -80,7 +82,7 @@ class AbstractModel(AbstractObjective):
     def log_joint(self, data: Any, key: Array | None = None) -> Array:
         return self.realise().log_likelihood(data, key) + log_prior(self)
 
-    def predict(self, data: Any, X: Any) -> Moments:
+    def predict(self, data: Any, X: ArrayLike) -> Moments:
         """Mean and variance of the function f.
 
         Args:
@@ -89,7 +91,7 @@ class AbstractModel(AbstractObjective):
         """
         return self.realise().moments(data, inputs(X))
 
-    def predict_output(self, data: Any, X: Any, error: Any = 0.0) -> Moments:
+    def predict_output(self, data: Any, X: ArrayLike, error: ArrayLike = 0.0) -> Moments:
         """Mean and variance of new outputs y, noise included.
 
         Args:
@@ -101,7 +103,7 @@ class AbstractModel(AbstractObjective):
         likelihood, scale = model.noise_at(X, error)
         return likelihood.output(model.moments(data, X), scale)
 
-    def log_predictive_density(self, data: Any, X: Any, y: Any, error: Any = 0.0) -> Array:
+    def log_predictive_density(self, data: Any, X: ArrayLike, y: ArrayLike, error: ArrayLike = 0.0) -> Array:
         """log p(y | data) ``[t]`` of each output by itself, noise included.
 
         Args:
@@ -115,7 +117,7 @@ class AbstractModel(AbstractObjective):
         likelihood, scale = model.noise_at(X, error)
         return likelihood.log_predictive_density(y, model.moments(data, X), scale)
 
-    def covariance(self, data: Any, X: Any) -> Array:
+    def covariance(self, data: Any, X: ArrayLike) -> Array:
         """Joint covariance ``[t, t]`` of f.
 
         Args:
@@ -124,7 +126,7 @@ class AbstractModel(AbstractObjective):
         """
         return self.realise().joint_covariance(data, inputs(X))
 
-    def draw(self, data: Any, X: Any, *, key: Key, num_samples: int = 1) -> Array:
+    def draw(self, data: Any, X: ArrayLike, *, key: Key, num_samples: int = 1) -> Array:
         """Draws ``[s, t]`` of f, jointly over the inputs.
 
         Args:
@@ -139,7 +141,7 @@ class AbstractModel(AbstractObjective):
         root = symmetric_root(model.joint_covariance(data, X))
         return mean + jax.random.normal(as_key(key), (num_samples, X.shape[0]), X.dtype) @ root.T
 
-    def noise_at(self, X: Array, error: Any) -> tuple[AbstractLikelihood, Array]:
+    def noise_at(self, X: Array, error: ArrayLike) -> tuple[AbstractLikelihood, Array]:
         """The likelihood of a realised model, and the scale ``[t]`` of its noise at inputs ``X [t, d]``."""
         model: Any = self
         error = jnp.broadcast_to(jnp.asarray(error, X.dtype), X.shape[:1])
@@ -176,7 +178,7 @@ class AbstractModel(AbstractObjective):
         return moments
 
 
-def as_outputs(y: Any, X: Array) -> Array:
+def as_outputs(y: ArrayLike, X: Array | np.ndarray) -> Array:
     """Outputs ``y [t]``, one for each row of inputs ``X [t, d]``."""
     y = jnp.asarray(y, X.dtype)
     if y.shape != X.shape[:1]:

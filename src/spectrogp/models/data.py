@@ -9,8 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from numpy.typing import ArrayLike
 
-from ..core import Module, as_numbers
+from ..core import Module, as_numbers, traced
 
 
 class Data(Module):
@@ -34,7 +35,7 @@ class Data(Module):
     error: Any
     size: int = eqx.field(static=True)
 
-    def __init__(self, X: Any, y: Any, error: Any = None) -> None:
+    def __init__(self, X: ArrayLike, y: ArrayLike, error: ArrayLike | None = None) -> None:
         X, y = as_numbers(X, "X"), as_numbers(y, "y")
         X = X[:, None] if X.ndim == 1 else X
         if X.ndim != 2 or 0 in X.shape:
@@ -50,7 +51,9 @@ class Data(Module):
         self.X, self.y, self.error, self.size = X, y, np.array(error), X.shape[0]
 
     @classmethod
-    def unchecked(cls, X: Any, y: Any, error: Any = None, size: int | None = None) -> Data:
+    def unchecked(
+        cls, X: Array | np.ndarray, y: Array | np.ndarray, error: Any = None, size: int | None = None
+    ) -> Data:
         """The same without a look at the values, which may be traced.
 
         Args:
@@ -60,7 +63,8 @@ class Data(Module):
             size: The number N of all rows, of which these are some; as many as there are when left out.
         """
         data = object.__new__(cls)
-        error, size = np.zeros_like(y) if error is None else error, X.shape[0] if size is None else size
+        zeros = jnp.zeros_like if traced(y) else np.zeros_like
+        error, size = zeros(y) if error is None else error, X.shape[0] if size is None else size
         for name, value in (("X", X), ("y", y), ("error", error), ("size", size)):
             object.__setattr__(data, name, value)
         return data
@@ -84,7 +88,7 @@ class Data(Module):
         return Data.unchecked(add_column(self.X, value), self.y, self.error, self.size)
 
 
-def add_column(X: Any, value: Any) -> Array:
+def add_column(X: Array | np.ndarray, value: Any) -> Array:
     """Inputs ``[n, d + 1]`` with one more column, that holds one value."""
     return jnp.column_stack([jnp.asarray(X), jnp.broadcast_to(jnp.asarray(value, float), (len(X),))])
 

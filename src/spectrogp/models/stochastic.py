@@ -74,6 +74,6 @@ def _latents(model: Any) -> list[Any]:
     return [node for node in nodes if is_parameter(node) and node.role == "latent"]
 
 
-def _rows(values: Any) -> Any:
+def _rows(values: np.ndarray) -> np.ndarray:
     """Values ``[m, k]`` (or ``[m]``) of k functions as rows ``[k, m]``."""
     return values.reshape(values.shape[0], -1).T

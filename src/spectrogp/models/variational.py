@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jaxtyping import PyTree
 
 from ..core import cholesky, chunked_sum, in_blocks, triangular_inverse, whitened_kl
 from ..kernels import AbstractKernel
@@ -188,7 +189,7 @@ def _expected_log_likelihood(model: Any, data: Data, mean: Array, root: Array | 
     arrays, rest = eqx.partition((model.kernel, model.likelihood), eqx.is_array)
     z, inverse = _inducing(model)
 
-    def summand(shared: Any, rows: tuple[Array, Array, Array]) -> Array:
+    def summand(shared: PyTree, rows: tuple[Array, Array, Array]) -> Array:
         arrays, z, inverse, mean, root = shared
         kernel, likelihood = eqx.combine(arrays, rest)
         X, y, error = rows

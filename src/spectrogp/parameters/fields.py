@@ -182,19 +182,19 @@ def as_parameter(value: Any, name: str, *, finite: bool = True) -> Any:
     return array
 
 
-def positive_values(values: Any, name: str) -> Any:
+def positive_values(values: Array, name: str) -> Any:
     """Check that values are positive, where they are known (not traced)."""
     require(values > 0, values, name, "positive")
     return values
 
 
-def nonnegative_values(values: Any, name: str) -> Any:
+def nonnegative_values(values: Array, name: str) -> Any:
     """Check that values are not negative, where they are known (not traced)."""
     require(values >= 0, values, name, "zero or positive")
     return values
 
 
-def positive_definite(values: Any, name: str) -> Any:
+def positive_definite(values: Array, name: str) -> Any:
     """Check that matrices ``[..., d, d]`` are symmetric and positive definite, where they are known (not traced)."""
     if not traced(values):
         scale = jnp.max(jnp.abs(values), axis=(-1, -2), keepdims=True)

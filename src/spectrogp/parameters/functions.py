@@ -21,6 +21,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jaxtyping import PyTree
+from numpy.typing import ArrayLike
 
 from ..core import Module, cholesky, inputs
 from .priors import LogNormal, Normal
@@ -121,7 +123,7 @@ class FunctionGroup(AbstractRandom):
         self.shape = tuple(shape)
         self.warp = warp
 
-    def fitted_to(self, X: Any, values: Any, std: Any) -> Self:
+    def fitted_to(self, X: ArrayLike, values: ArrayLike, std: Any) -> Self:
         """The same group with whitened values such that the functions follow values at inputs.
 
         Args:
@@ -252,7 +254,7 @@ def _is_random(node: Any) -> bool:
     return isinstance(node, AbstractRandom)
 
 
-def random_functions(tree: Any) -> list[AbstractRandom]:
+def random_functions(tree: PyTree) -> list[AbstractRandom]:
     """All functions with priors in a tree, those inside the priors of others too."""
     found = [node for node in jax.tree.leaves(tree, is_leaf=_is_random) if _is_random(node)]
     return found + [inner for node in found for inner in random_functions(list(vars(node).values()))]

@@ -20,6 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jaxtyping import PyTree
 
 from ..core import Module
 from .priors import LogNormal, Normal, as_leaf
@@ -134,7 +135,7 @@ def constrain(tree: Tree) -> Tree:
     return jax.tree.map(lambda node: node.value if is_parameter(node) else node, tree, is_leaf=is_parameter)
 
 
-def log_prior(tree: Any, *roles: Role) -> Array:
+def log_prior(tree: PyTree, *roles: Role) -> Array:
     """Log density of the raw numbers in the tree under their priors: of the given roles, or of all."""
     nodes = [node for node in jax.tree.leaves(tree, is_leaf=is_parameter) if is_parameter(node)]
     return sum((node.log_prior for node in nodes if not roles or node.role in roles), jnp.zeros(()))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+from numpy.typing import ArrayLike
 
 from ..initialise import windowed_power
 
@@ -81,7 +82,7 @@ def plot_kernel_matrix(axes: Axes, x: Any, K: Any) -> AxesImage:
 
 
 def plot_spectrogram(
-    axes: Axes, x: Any, frequency: Any, density: Any, *, vmin: float = 0.0, vmax: float | None = None
+    axes: Axes, x: Any, frequency: ArrayLike, density: Any, *, vmin: float = 0.0, vmax: float | None = None
 ) -> AxesImage:
     """Spectral density over one input and frequency.
 
@@ -107,7 +108,7 @@ def plot_spectrogram(
     return image
 
 
-def plot_ridge(axes: Axes, x: Any, frequency: Any, *, label: str | None = None, intended: bool = False) -> None:
+def plot_ridge(axes: Axes, x: Any, frequency: ArrayLike, *, label: str | None = None, intended: bool = False) -> None:
     """A frequency line over a spectrogram.
 
     Args:
@@ -125,7 +126,7 @@ def plot_ridge(axes: Axes, x: Any, frequency: Any, *, label: str | None = None, 
     axes.plot(x, frequency, label=label, **style)
 
 
-def plot_fit(axes: Axes, x: Any, y: Any, at: Any, function: Band, outputs: Band) -> None:
+def plot_fit(axes: Axes, x: Any, y: ArrayLike, at: Any, function: Band, outputs: Band) -> None:
     """Data, the mean, and the bands of the function and of new outputs.
 
     Args:
@@ -213,7 +214,9 @@ def plot_components(axes: Sequence[Axes], x: Any, components: Band) -> None:
         panel.set_ylim(-limit, limit)
 
 
-def plot_periodogram(axes: Axes, x: Any, y: Any, frequency: Any, *, width: float | None = None) -> AxesImage:
+def plot_periodogram(
+    axes: Axes, x: Any, y: ArrayLike, frequency: ArrayLike, *, width: float | None = None
+) -> AxesImage:
     """The same data without a model: the power of a Lomb–Scargle periodogram in a sliding Gaussian window.
 
     Power is the share of the variance in the window that a sinusoid explains, from 0 to 1.

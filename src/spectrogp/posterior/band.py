@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.stats import norm
 
 from ..core import as_level
@@ -22,7 +23,7 @@ class Band(NamedTuple):
     upper: Any
 
     @classmethod
-    def over(cls, values: Any, level: float) -> Band:
+    def over(cls, values: np.ndarray, level: float) -> Band:
         """The band of draws: their mean, and quantiles.
 
         Args:
@@ -51,6 +52,6 @@ class Band(NamedTuple):
         """The band of an increasing function of the quantity, such as a change of units."""
         return Band(*(None if part is None else function(part) for part in self))
 
-    def covers(self, values: Any) -> Any:
+    def covers(self, values: ArrayLike) -> Any:
         """Whether each value lies inside the interval."""
         return (self.lower <= values) & (values <= self.upper)

@@ -11,6 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.scipy.special import ndtr, ndtri
+from jaxtyping import PyTree
+from numpy.typing import ArrayLike
 
 from ..core import Key, Module, as_key, at_least, inputs
 from ..models import BLOCK, Gaussian, Moments, as_outputs
@@ -46,8 +48,8 @@ class Posterior(Module):
         interrupted: Whether the run ended before all draws were made.
     """
 
-    draws: Any
-    rest: Any
+    draws: PyTree
+    rest: PyTree
     log_joint: Any
     statistics: dict[str, Any]
     interrupted: bool = eqx.field(static=True, default=False)
@@ -114,7 +116,9 @@ class Posterior(Module):
         """
         return Band.over(self.read(reading, max_draws=max_draws), level)
 
-    def outputs(self, data: Any, X: Any, error: Any = 0.0, *, y: Any = None, max_draws: int = MAX_DRAWS) -> Prediction:
+    def outputs(
+        self, data: Any, X: ArrayLike, error: ArrayLike = 0.0, *, y: ArrayLike | None = None, max_draws: int = MAX_DRAWS
+    ) -> Prediction:
         """Everything about f and new outputs at inputs: moments of both, and the log density of given outputs.
 
         Programs are compiled for a number of rows, so inputs are filled up to one of few numbers.
@@ -137,27 +141,27 @@ class Posterior(Module):
 
     # Prediction
 
-    def predict(self, data: Any, X: Any, *, max_draws: int = MAX_DRAWS) -> Moments:
+    def predict(self, data: Any, X: ArrayLike, *, max_draws: int = MAX_DRAWS) -> Moments:
         """Mean and variance of the function f at inputs ``X [t, d]``, by the laws of total mean and variance."""
         return self.outputs(data, X, max_draws=max_draws).function
 
-    def predict_output(self, data: Any, X: Any, error: Any = 0.0, *, max_draws: int = MAX_DRAWS) -> Moments:
+    def predict_output(self, data: Any, X: ArrayLike, error: ArrayLike = 0.0, *, max_draws: int = MAX_DRAWS) -> Moments:
         """Mean and variance of outputs y at inputs ``X [t, d]``, noise included, with known error bars ``[t]``."""
         return self.outputs(data, X, error, max_draws=max_draws).output
 
     def log_predictive_density(
-        self, data: Any, X: Any, y: Any, error: Any = 0.0, *, max_draws: int = MAX_DRAWS
+        self, data: Any, X: ArrayLike, y: ArrayLike, error: ArrayLike = 0.0, *, max_draws: int = MAX_DRAWS
     ) -> np.ndarray:
         """log p(y | data) of each output ``y [t]``: the logarithm of the mean density, not the mean of logarithms."""
         return np.asarray(self.outputs(data, X, error, y=y, max_draws=max_draws).log_density)
 
-    def quantiles(self, data: Any, X: Any, levels: Any = _LEVELS, *, max_draws: int = MAX_DRAWS) -> Array:
+    def quantiles(self, data: Any, X: ArrayLike, levels: Any = _LEVELS, *, max_draws: int = MAX_DRAWS) -> Array:
         """Quantiles ``[levels, t]`` of the function f at inputs ``X [t, d]``."""
         reading = Outputs(self._prepared(data, X), inputs(X), 0.0)
         return _mixture_quantiles(self.read(reading, max_draws=max_draws).function, _checked(levels))
 
     def quantiles_output(
-        self, data: Any, X: Any, levels: Any = _LEVELS, error: Any = 0.0, *, max_draws: int = MAX_DRAWS
+        self, data: Any, X: ArrayLike, levels: Any = _LEVELS, error: ArrayLike = 0.0, *, max_draws: int = MAX_DRAWS
     ) -> Array:
         """Quantiles ``[levels, t]`` of outputs y at inputs ``X [t, d]``, their Gaussian noise included."""
         if not isinstance(self.rest.likelihood, Gaussian):
@@ -168,7 +172,7 @@ class Posterior(Module):
         reading = Outputs(self._prepared(data, X), inputs(X), jnp.asarray(error))
         return _mixture_quantiles(self.read(reading, max_draws=max_draws).output, _checked(levels))
 
-    def covariance(self, data: Any, X: Any, *, noise: bool = False, max_draws: int = 50) -> np.ndarray:
+    def covariance(self, data: Any, X: ArrayLike, *, noise: bool = False, max_draws: int = 50) -> np.ndarray:
         """Joint covariance ``[t, t]`` of f at inputs ``X [t, d]``, or of outputs with ``noise``, of the mixture."""
         prepared, X = self._prepared(data, X), np.asarray(inputs(X))
         if prepared is data:
@@ -180,7 +184,7 @@ class Posterior(Module):
         total = np.mean(covariances, axis=0) + apart.T @ apart / len(means)
         return np.asarray(total + np.diag(np.mean(noises, axis=0)) if noise else total)
 
-    def draw(self, data: Any, X: Any, *, key: Key, num_samples: int = 1) -> Array:
+    def draw(self, data: Any, X: ArrayLike, *, key: Key, num_samples: int = 1) -> Array:
         """Draws ``[s, t]`` of f at inputs ``X [t, d]``: a random draw of the parameters, then f jointly given it."""
         at_least(1, num_samples=num_samples)
         of_parameters, of_functions = jax.random.split(as_key(key))
@@ -196,19 +200,19 @@ class Posterior(Module):
 
     # What the models at the draws say of themselves
 
-    def components(self, data: Any, X: Any, level: float = 0.9, *, max_draws: int = MAX_DRAWS) -> Band:
+    def components(self, data: Any, X: ArrayLike, level: float = 0.9, *, max_draws: int = MAX_DRAWS) -> Band:
         """The part ``[t, a]`` of f at inputs ``X [t, d]`` that belongs to each component, with credible intervals."""
         moments = self.read(Components(self._prepared(data, X), np.asarray(inputs(X))), max_draws=max_draws).mixed()
         return Band.normal(moments.mean, moments.std, level).map(np.transpose)
 
     def spectrogram(
-        self, X: Any, frequency: Any, level: float = 0.9, *, max_draws: int = MAX_DRAWS, **options: Any
+        self, X: ArrayLike, frequency: ArrayLike, level: float = 0.9, *, max_draws: int = MAX_DRAWS, **options: Any
     ) -> Band:
         """Posterior mean ``[n, m]`` and interval of the kernel's spectrogram; options as ``spectrogram`` has them."""
         reading = Spectrogram(np.asarray(inputs(X)), np.asarray(frequency), **options)
         return self.band(reading, level, max_draws=max_draws)
 
-    def local_frequency(self, X: Any, level: float = 0.9, *, max_draws: int = MAX_DRAWS) -> Band:
+    def local_frequency(self, X: ArrayLike, level: float = 0.9, *, max_draws: int = MAX_DRAWS) -> Band:
         """Posterior mean and interval of the local frequency of every component, in cycles per unit.
 
         ``[n, a]`` for one input, ``[n, a, d]`` for several. A component means the same in all draws only as long as the
@@ -216,11 +220,11 @@ class Posterior(Module):
         """
         return self.band(LocalFrequency(np.asarray(inputs(X))), level, max_draws=max_draws)
 
-    def local_functions(self, X: Any, *, max_draws: int = MAX_DRAWS) -> LocalDraws:
+    def local_functions(self, X: ArrayLike, *, max_draws: int = MAX_DRAWS) -> LocalDraws:
         """The components of the local spectrum, and the lengthscales, at inputs ``X [n, d]``, at some of the draws."""
         return LocalDraws.of(self.read(LocalFunctions(np.asarray(inputs(X))), max_draws=max_draws))
 
-    def _prepared(self, data: Any, X: Any) -> Any:
+    def _prepared(self, data: Any, X: ArrayLike) -> Any:
         """What predictions at X need besides the draws, as the most probable of these sees it."""
         return self.most_probable().prepare(data, np.asarray(inputs(X)))
 
@@ -239,13 +243,13 @@ def rounded(rows: int) -> int:
 
 
 @eqx.filter_jit
-def _map(reading: Callable[[Any], Any], draws: Any, log_joint: Array, rest: Any) -> Any:
+def _map(reading: Callable[[Any], Any], draws: PyTree, log_joint: Array, rest: PyTree) -> Any:
     # Over the density too: a model without free parameters has a draw all the same.
     return jax.lax.map(lambda pair: reading(eqx.combine(pair[0], rest)), (draws, log_joint))
 
 
 @eqx.filter_jit
-def _draw(draws: Any, rest: Any, keys: Array, data: Any, X: Array) -> Array:
+def _draw(draws: PyTree, rest: PyTree, keys: Array, data: Any, X: Array) -> Array:
     return jax.lax.map(lambda pair: eqx.combine(pair[0], rest).draw(data, X, key=pair[1])[0], (draws, keys))
 
 
@@ -273,7 +277,7 @@ def _mixture_quantiles(parts: Moments, levels: Array) -> Array:
     return jax.lax.map(quantile, levels)
 
 
-def _checked(levels: Any) -> Array:
+def _checked(levels: ArrayLike) -> Array:
     array = np.atleast_1d(np.asarray(levels, dtype=np.float64))
     if array.ndim != 1 or not np.all((array > 0.0) & (array < 1.0)):
         raise ValueError(f"levels must be numbers between 0 and 1, got {levels!r}")

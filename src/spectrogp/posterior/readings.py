@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from numpy.typing import ArrayLike
 from scipy.special import logsumexp, ndtr
 
 from ..kernels import Local
@@ -54,7 +55,7 @@ class Outputs(eqx.Module):
     data: Any
     X: Any
     error: Any
-    y: Any = None
+    y: ArrayLike | None = None
 
     def __call__(self, model: Any) -> Prediction:
         model, X = model.realise(), jnp.asarray(self.X)
@@ -110,7 +111,7 @@ class Spectrogram(eqx.Module):
     X: Any
     frequency: Any
     axis: int | None = eqx.field(static=True, default=None)
-    slice_at: Any = None
+    slice_at: ArrayLike | None = None
     resolution: Any = 0.0
 
     def __call__(self, model: Any) -> Array:
@@ -166,7 +167,7 @@ class LocalDraws(NamedTuple):
         length = None if length is None else np.broadcast_to(length, frequency.shape)
         return cls(np.asarray(spectrum.weight), np.asarray(frequency), np.asarray(spectrum.bandwidth), length)
 
-    def in_units(self, x: np.ndarray, y: Any) -> LocalDraws:
+    def in_units(self, x: np.ndarray, y: float | np.float64) -> LocalDraws:
         """For inputs measured in units that are 1/x ``[d]`` as large, and outputs in units that are 1/y as large."""
         length = None if self.lengthscale is None else self.lengthscale * x
         return LocalDraws(self.weight * y**2, self.frequency / x, self.bandwidth / x, length)

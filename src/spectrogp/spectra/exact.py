@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from numpy.typing import ArrayLike
 
 from ..core import entry_point, inputs, traced
 from ..kernels import AbstractKernel
@@ -22,7 +23,14 @@ _WIGNER_POINTS = 2**22
 
 
 @entry_point
-def wigner(kernel: AbstractKernel, X: Any, frequency: Any, *, axis: int | None = None, slice_at: Any = None) -> Array:
+def wigner(
+    kernel: AbstractKernel,
+    X: ArrayLike,
+    frequency: ArrayLike,
+    *,
+    axis: int | None = None,
+    slice_at: ArrayLike | None = None,
+) -> Array:
     """Exact Wigner distribution W ``[n, m]`` by numerical integration over the lag; arguments as ``spectrogram``.
 
     Trapezoidal sums converge exponentially here; extent and spacing of the lags are refined until the result is

@@ -16,13 +16,14 @@ Both transforms are two-sided densities: their integral over all s is k(x, x).
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from numpy.typing import ArrayLike
 
 from ..core import entry_point, inputs, require, traced
 from ..kernels import AbstractKernel, Characteristic
@@ -57,7 +58,7 @@ class LocalSpectrum(NamedTuple):
 
 
 @entry_point
-def local_spectrum(kernel: AbstractKernel, X: Any) -> LocalSpectrum:
+def local_spectrum(kernel: AbstractKernel, X: ArrayLike) -> LocalSpectrum:
     """Weight, centre and covariance of every component of the kernel's spectrum.
 
     Args:
@@ -70,11 +71,11 @@ def local_spectrum(kernel: AbstractKernel, X: Any) -> LocalSpectrum:
 @entry_point
 def spectrogram(
     kernel: AbstractKernel,
-    X: Any,
-    frequency: Any,
+    X: ArrayLike,
+    frequency: ArrayLike,
     *,
     axis: int | None = None,
-    slice_at: Any = None,
+    slice_at: ArrayLike | None = None,
     resolution: float = 0.0,
 ) -> Array:
     """Approximate Wigner distribution Ŵ ``[n, m]``: a two-sided density, in squared output units per cycle per unit.
@@ -125,7 +126,7 @@ def _local_spectrum(kernel: AbstractKernel, X: Array) -> LocalSpectrum:
     return jax.vmap(at)(X)
 
 
-def wavevectors(frequency: Any, d: int, axis: int | None, slice_at: Any) -> Array:
+def wavevectors(frequency: ArrayLike, d: int, axis: int | None, slice_at: ArrayLike | None) -> Array:
     """Check frequencies and bring them to ``[m, d]``, or ``[m, 1]`` for a marginal."""
     s = jnp.asarray(frequency, dtype=float)
     require(jnp.isfinite(s), s, "frequency", "finite")

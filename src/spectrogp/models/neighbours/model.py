@@ -12,6 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jaxtyping import PyTree
+from numpy.typing import ArrayLike
 
 from ...core import cholesky, chunked_sum, traced
 from ...kernels import AbstractKernel
@@ -36,13 +38,13 @@ class AbstractNeighbourModel(AbstractModel):
     kernel: eqx.AbstractVar[AbstractKernel]
     likelihood: eqx.AbstractVar[Gaussian]
 
-    def neighbours(self, data: Neighbourhoods, X: Any, m: int | None = None) -> np.ndarray:
+    def neighbours(self, data: Neighbourhoods, X: ArrayLike, m: int | None = None) -> np.ndarray:
         """The m rows of the data nearest to each test input, ``[t, m]``; by default as many as a neighbourhood has."""
         _require_values(self, data, X)
         m = data.members.shape[1] if m is None else m
         return nearest_under(self.kernel, np.asarray(data.data.X), np.asarray(X), m, data.metric)
 
-    def prepare(self, data: Neighbourhoods, X: Any, m: int | None = None) -> Neighbourhoods:
+    def prepare(self, data: Neighbourhoods, X: ArrayLike, m: int | None = None) -> Neighbourhoods:
         """The same neighbourhoods with those of the test inputs."""
         return dataclasses.replace(data, near=self.realise().neighbours(data, X, m))
 
@@ -161,7 +163,7 @@ class FullScaleGP(AbstractNeighbourModel):
         z = self.kernel.local(self.inducing)
         return z, cholesky(self.kernel.gram(z), "K(Z, Z)").inverse
 
-    def _residual(self, data: Data, members: Array, z: Any, inverse: Array) -> tuple[Array, Array, Array]:
+    def _residual(self, data: Data, members: Array, z: PyTree, inverse: Array) -> tuple[Array, Array, Array]:
         """Outputs, residual covariance and A = L⁻¹ K(Z, ·) of each neighbourhood."""
         y, K, local, present = joint(self, data, members)
         A = inverse @ jax.vmap(lambda some: self.kernel.cross(z, some))(local)
@@ -194,7 +196,7 @@ class FullScaleGP(AbstractNeighbourModel):
         return total - 0.5 * factor.log_determinant + 0.5 * c @ c, root.T @ c, root
 
 
-def _require_values(*trees: Any) -> None:
+def _require_values(*trees: PyTree) -> None:
     if traced(*trees):
         raise TypeError("neighbours are found outside jit: find them first, and give what prepare returns as data")
 

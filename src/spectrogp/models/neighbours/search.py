@@ -8,13 +8,14 @@ periodic component the same phase some periods away counts as near.
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple, Self
+from typing import Literal, NamedTuple, Self
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jaxtyping import PyTree
 from scipy.spatial import cKDTree
 
 from ...core import entry_point, in_blocks
@@ -74,7 +75,7 @@ def _correlations(kernel: AbstractKernel, X: np.ndarray, queries: np.ndarray, ca
 
 
 @eqx.filter_jit
-def _of_pairs(kernel: AbstractKernel, p: Any, q: Any, root: Array, candidates: Array) -> Array:
+def _of_pairs(kernel: AbstractKernel, p: PyTree, q: PyTree, root: Array, candidates: Array) -> Array:
     pairs = candidates.shape[1]
 
     def at(rows: tuple[Array, Array]) -> Array:
