@@ -59,11 +59,11 @@ def show_numbers(values: np.ndarray) -> str:
     """
     if values.ndim == 0:
         return f"{values.item():.4g}" if values.dtype.kind in "fiu" else str(values.item())
-    if values.size <= _FEW:
+    shape, plain = str(list(values.shape)), values.dtype.kind in "fiu" and np.all(np.isfinite(values))
+    if values.size <= _FEW and not (plain and values.size > 1 and np.ptp(values) == 0):
         text = np.array2string(values, separator=", ", formatter={"float_kind": lambda value: f"{value:.4g}"})
         return " ".join(text.split())
-    shape = str(list(values.shape))
-    if values.dtype.kind not in "fiu" or not np.all(np.isfinite(values)):
+    if not plain:
         return f"{shape} {values.dtype}"
     low, high = values.min(), values.max()
     return f"{shape} of {low:.4g}" if low == high else f"{shape} from {low:.4g} to {high:.4g}"

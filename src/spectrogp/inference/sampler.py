@@ -27,7 +27,7 @@ class Target(eqx.Module):
     key: Array
 
     def log_joint(self, free: PyTree, data: Any, key: Array | None = None) -> Array:
-        """The log joint density of free parameters; without a key it is one fixed function."""
+        """The log joint density of free parameters with ``data``; without a ``key`` it is one fixed function."""
         return eqx.combine(free, self.rest).log_joint(data, self.key if key is None else key)
 
 
@@ -57,18 +57,31 @@ class AbstractSampler(eqx.Module):
 
     @abstractmethod
     def begin(self, target: Target, position: PyTree, data: Any) -> Any:
-        """The state of all chains at their starting positions."""
+        """The state of all chains at their starting positions.
+
+        Args:
+            target: What is sampled.
+            position: A tree of raw parameters, ``[chains, ...]``.
+            data: What the model is fitted to.
+        """
 
     @abstractmethod
     def move(self, target: Target, state: PyTree, index: Array, data: Any) -> tuple[Any, Draw]:
-        """The next state of all chains, and their draws."""
+        """The next state of all chains, and their draws.
+
+        Args:
+            target: What is sampled.
+            state: What ``begin`` or the last ``move`` gave.
+            index: The number of the draw, from 0 on, those of the warm-up included.
+            data: What the model is fitted to.
+        """
 
     def optimised(self) -> tuple[Role, ...]:
         """Roles of parameters that the sampler optimises instead of sampling them."""
         return ()
 
     def finish(self, state: PyTree, rest: PyTree) -> Any:
-        """The rest of the model at the end, with what the sampler has optimised."""
+        """The ``rest`` of the model at the end, with what the sampler has optimised, from its last ``state``."""
         del state
         return rest
 

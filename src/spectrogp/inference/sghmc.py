@@ -235,7 +235,7 @@ class SGHMC(AbstractSampler):
         return eqx.combine(state[1].hyperparameters, rest)
 
     def move(self, target: Target, state: PyTree, index: Array, data: Any) -> tuple[Any, Draw]:
-        """``thin`` steps of all chains, each followed by one of the hyperparameters if these are optimised."""
+        # ``thin`` steps of all chains, each followed by one of the hyperparameters if these are optimised.
         tune = index < self.warmup
 
         def log_joint(free: PyTree, hyperparameters: PyTree, key: Array) -> Array:

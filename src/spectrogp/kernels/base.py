@@ -75,7 +75,7 @@ class AbstractKernel(Parametrised):
     __array_ufunc__ = None  # an array times a kernel is an error, not an array of kernels
 
     def local(self, X: Array) -> Any:
-        """Local parameters at inputs ``[n, d]``: the inputs and the values of all fields there, a pytree of arrays.
+        """Local parameters at inputs ``X [n, d]``: the inputs and the values of all fields there, a pytree of arrays.
 
         A kernel that needs something else in ``pair`` overrides it.
         """
@@ -83,7 +83,7 @@ class AbstractKernel(Parametrised):
 
     @abstractmethod
     def pair(self, p: PyTree, q: PyTree) -> Characteristic:
-        """(σ, D, U) of one pair of inputs, from their local parameters (no leading axis).
+        """(σ, D, U) of one pair of inputs, from their local parameters ``p`` and ``q`` (no leading axis).
 
         Uses arrays and static fields of the kernel only, never its callables: these belong to ``local``.
         """

@@ -71,7 +71,7 @@ class Chirplet(AbstractMixture):
         return pairwise.chirplet_cross(p, q)
 
     def basis(self, p: Local, u: Array) -> Array:
-        """K_x(u) of one input at one point u: complex ``[a]``, of unit norm times the amplitude."""
+        """K_x(u) of one input, with local parameters ``p``, at one point ``u [d]``: complex ``[a]``, of norm σ."""
         return window(u - p.x, p.lengthscale, p.frequency, p.chirp, p.amplitude)
 
 

@@ -125,7 +125,7 @@ class ConvolutionalSpectral(AbstractMixture):
         return pairwise.windowed_cross(pairwise.Window(**vars(p)), pairwise.Window(**vars(q)))
 
     def basis(self, p: Local, u: Array) -> Array:
-        """K_x(u) of one input at one point u: complex ``[a]``, of unit norm times the amplitude.
+        """K_x(u) of one input, with local parameters ``p``, at one point ``u [d]``: complex ``[a]``, of norm σ.
 
         K_x(u) = σ Π (π ℓ²)^(−1/4) exp(−½((u − x)/ℓ)² + iω(u − x)); Eq. 3 of the paper, normalised.
         """

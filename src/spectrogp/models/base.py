@@ -13,7 +13,7 @@ from jax import Array
 from numpy.typing import ArrayLike
 
 from ..core import Key, Module, as_key, at_least, inputs, symmetric_root
-from ..parameters import constrain, log_prior, realise
+from ..parameters import constrain, html_table, log_prior, realise
 from .components import Selecting, count_components, without_last_column
 from .data import add_column
 from .likelihoods import AbstractLikelihood, Gaussian
@@ -24,6 +24,9 @@ BLOCK = 2048  # test inputs predicted at once: memory stays flat in their number
 
 class AbstractObjective(Module):
     """What inference maximises or samples, as a function of raw parameters."""
+
+    def _repr_html_(self) -> str:
+        return html_table(self)
 
     @abstractmethod
     def log_joint(self, data: Any, key: Array | None = None) -> Array:
@@ -49,7 +52,7 @@ class AbstractModel(AbstractObjective):
 
     @abstractmethod
     def log_likelihood(self, data: Any, key: Array | None) -> Array:
-        """The log likelihood, its bound, or an unbiased estimate of either."""
+        """The log likelihood of the ``data``, its bound, or an unbiased estimate of either (with a ``key``)."""
 
     @abstractmethod
     def moments(self, data: Any, X: Array) -> Moments:
@@ -142,7 +145,12 @@ class AbstractModel(AbstractObjective):
         return mean + jax.random.normal(as_key(key), (num_samples, X.shape[0]), X.dtype) @ root.T
 
     def noise_at(self, X: Array, error: ArrayLike) -> tuple[AbstractLikelihood, Array]:
-        """The likelihood of a realised model, and the scale ``[t]`` of its noise at inputs ``X [t, d]``."""
+        """The likelihood of a realised model, and the scale ``[t]`` of its noise at inputs ``X [t, d]``.
+
+        Args:
+            X: Inputs.
+            error: Known standard deviations of the outputs, ``[t]`` or one number.
+        """
         model: Any = self
         error = jnp.broadcast_to(jnp.asarray(error, X.dtype), X.shape[:1])
         return model.likelihood, model.likelihood.scale_at(X, error)

@@ -75,12 +75,12 @@ class Data(Module):
         return self.size / self.X.shape[0]
 
     def rows(self, index: Array) -> Data:
-        """Some of the rows, as a minibatch of the same whole."""
+        """The rows with these numbers, ``index [n]``, as a minibatch of the same whole."""
         X, y, error = (jnp.asarray(part)[index] for part in (self.X, self.y, self.error))
         return Data.unchecked(X, y, error, self.size)
 
     def minibatch(self, key: Array, rows: int) -> Data:
-        """Some rows, drawn at random without replacement."""
+        """So many ``rows``, drawn at random with a ``key``, without replacement."""
         return self.rows(draw_rows(key, self.size, rows))
 
     def with_column(self, value: Any) -> Data:

@@ -30,18 +30,18 @@ class AbstractLikelihood(Parametrised):
 
     @abstractmethod
     def scale_at(self, X: Array, error: Array) -> Array:
-        """The scale of the noise at inputs ``[n]``, with known error bars."""
+        """The scale ``[n]`` of the noise at inputs ``X [n, d]`` with known error bars ``error [n]``."""
 
     @abstractmethod
     def output(self, f: Moments, scale: Array) -> Moments:
-        """Mean and variance of y when f has the given mean and variance."""
+        """Mean and variance of y when f has the given ones; ``scale`` is what ``scale_at`` gives."""
 
     def expected_log_density(self, y: Array, f: Moments, scale: Array) -> Array:
-        """E log p(y | f) under f ~ N(mean, variance), ``[n]``."""
+        """E log p(y | f) under f ~ N(mean, variance), ``[n]``; ``scale`` is what ``scale_at`` gives."""
         return jnp.asarray(_WEIGHTS) @ self.log_density(y, _spread(f), scale)
 
     def log_predictive_density(self, y: Array, f: Moments, scale: Array) -> Array:
-        """log E p(y | f) under f ~ N(mean, variance), ``[n]``."""
+        """log E p(y | f) under f ~ N(mean, variance), ``[n]``; ``scale`` is what ``scale_at`` gives."""
         return logsumexp(self.log_density(y, _spread(f), scale), axis=0, b=jnp.asarray(_WEIGHTS)[:, None])
 
 

@@ -28,7 +28,7 @@ from .functions import (
     unwarped,
     with_mean,
 )
-from .listing import summary
+from .listing import html_table, summary
 from .priors import LogNormal, Normal
 from .values import (
     AbstractParameter,
@@ -66,6 +66,7 @@ __all__ = [
     "as_trend",
     "constants",
     "constrain",
+    "html_table",
     "is_parameter",
     "latent",
     "log_prior",

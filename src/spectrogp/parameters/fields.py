@@ -36,6 +36,7 @@ from jax import Array
 from numpy.typing import ArrayLike
 
 from ..core import Module, require, traced
+from .listing import html_table
 from .values import AbstractParameter
 
 Function: TypeAlias = Callable[[Array], Array]
@@ -50,6 +51,9 @@ class Parametrised(Module):
         for name, member in vars(cls).items():
             if isinstance(member, dataclasses.Field) and "kind" in member.metadata:
                 member.metadata["kind"].name = name
+
+    def _repr_html_(self) -> str:
+        return html_table(self)
 
     def values_at(self, X: Array) -> dict[str, Array]:
         """Values ``[n, a, ...]`` of all parameters (but those that are None) at inputs ``X [n, d]``, by their names.

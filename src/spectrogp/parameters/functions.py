@@ -91,7 +91,7 @@ class FunctionGroup(AbstractRandom):
     whitened: Any  # [m, k], k = the product of shape
     mean: Any  # shape, before the warp
     trend: Any  # [d, k] or None
-    lengthscale: Any  # [d] or []
+    lengthscale: Any = eqx.field(metadata={"unit": "x"})  # [d] or []
     amplitude: Any  # []
     shape: tuple[int, ...] = eqx.field(static=True)
     warp: Warp = eqx.field(static=True)
@@ -158,14 +158,14 @@ class FunctionGroup(AbstractRandom):
         return self._realised(weights, prior)
 
     def conditional(self, X: Array) -> tuple[Array, Array]:
-        """Mean ``[n, *shape]`` and standard deviation ``[n]`` of m + h(x) (no warp yet) given the whitened values."""
+        """Mean ``[n, *shape]`` and std ``[n]`` of m + h at ``X [n, d]``, before the warp, given whitened values."""
         A = self.inverse() @ _squared_exponential(self.inducing, X, self.lengthscale)
         h = self.amplitude * (A.T @ self.whitened)
         mean = with_mean(h, self.mean, self.trend, X)
         return mean, self.amplitude * jnp.sqrt(jnp.maximum(1.0 - jnp.sum(A**2, axis=0), 1e-16))
 
     def draw_marginals(self, X: Array, key: Array) -> Array:
-        """Values ``[n, *shape]`` drawn at each input independently, given the whitened values."""
+        """Values ``[n, *shape]`` drawn with a ``key`` at each of ``X [n, d]`` independently, given whitened values."""
         mean, std = self.conditional(X)
         noise = jax.random.normal(key, mean.shape, mean.dtype)
         return WARPS[self.warp](mean + std.reshape(-1, *(1 for _ in self.shape)) * noise)
@@ -205,6 +205,15 @@ class RandomWaves(Module):
 
     @classmethod
     def draw(cls, key: Array, waves: int, dimensions: int, functions: int, lengthscale: Array) -> Self:
+        """Random functions of a prior of unit variance.
+
+        Args:
+            key: A JAX random key.
+            waves: Number of waves F.
+            dimensions: Number of inputs d.
+            functions: Number of functions k.
+            lengthscale: Of the prior, a number or ``[d]``.
+        """
         of_rates, of_offsets, of_weights = jax.random.split(key, 3)
         return cls(
             jax.random.normal(of_rates, (waves, dimensions)) / lengthscale,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from html import escape
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -44,10 +45,21 @@ def summary(model: Any) -> str:
         kernel.amplitude    1      y     –                  fixed
         likelihood.noise    0.1    y     –                  fixed
     """
-    rows = [Entry("name", "value", "unit", "prior", "role"), *_entries(model, "", "")]
+    rows = [Entry(*Entry._fields), *_entries(model, "", "")]
     widths = [max(len(row[k]) for row in rows) for k in range(len(Entry._fields))]
     lines = ("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)) for row in rows)
     return "\n".join(line.rstrip() for line in lines)
+
+
+@entry_point
+def html_table(model: Any) -> str:
+    """The same table for a notebook, under the name of the model's class."""
+    cells = "".join(
+        f"<tr>{''.join(f'<td style=text-align:left>{escape(text)}</td>' for text in row)}</tr>"
+        for row in _entries(model, "", "")
+    )
+    head = "".join(f"<th style=text-align:left>{name}</th>" for name in Entry._fields)
+    return f"<b>{type(model).__name__}</b><table><tr>{head}</tr>{cells}</table>"
 
 
 def _entries(node: Any, name: str, unit: str) -> Iterator[Entry]:
@@ -72,7 +84,8 @@ def _fields(owner: Any, name: str) -> Iterator[Entry]:
     for field in dataclasses.fields(owner):
         if not field.metadata.get("static", False):
             path = f"{name}.{field.name}" if name else field.name
-            yield from _entries(getattr(owner, field.name), path, getattr(field.metadata.get("kind"), "unit", ""))
+            unit: str = field.metadata.get("unit") or getattr(field.metadata.get("kind"), "unit", "")
+            yield from _entries(getattr(owner, field.name), path, unit)
 
 
 def _prior(prior: Any) -> str:

@@ -26,7 +26,7 @@ class Normal(Module):
     std: Any = eqx.field(default=1.0, converter=lambda value: as_leaf(value))
 
     def log_density(self, value: Array) -> Array:
-        """Log density of values, elementwise."""
+        """Log density of each ``value``."""
         z = (value - self.mean) / self.std
         return -0.5 * z**2 - math.log(math.sqrt(2.0 * math.pi)) - jnp.log(self.std)
 
@@ -43,7 +43,7 @@ class LogNormal(Module):
     std: Any = eqx.field(default=1.0, converter=lambda value: as_leaf(value))
 
     def log_density(self, value: Array) -> Array:
-        """Log density of positive values, elementwise."""
+        """Log density of each positive ``value``."""
         return Normal(jnp.log(self.median), self.std).log_density(jnp.log(value)) - jnp.log(value)
 
 

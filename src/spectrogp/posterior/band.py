@@ -53,5 +53,5 @@ class Band(NamedTuple):
         return Band(*(None if part is None else function(part) for part in self))
 
     def covers(self, values: ArrayLike) -> Any:
-        """Whether each value lies inside the interval."""
+        """Whether each of some ``values`` lies inside the interval."""
         return (self.lower <= values) & (values <= self.upper)

@@ -65,7 +65,7 @@ class Posterior(Module):
         return cls(jax.tree.map(lambda leaf: np.asarray(leaf)[None, None], free), rest, np.zeros((1, 1)), {})
 
     def at(self, chain: int, draw: int) -> Any:
-        """The model at one draw."""
+        """The model at one draw, by the numbers of its ``chain`` and ``draw``."""
         return eqx.combine(jax.tree.map(lambda leaf: leaf[chain, draw], self.draws), self.rest)
 
     def most_probable(self) -> Any:
@@ -74,7 +74,7 @@ class Posterior(Module):
         return self.at(*divmod(int(np.argmax(self.log_joint)), self.log_joint.shape[1]))
 
     def thinned(self, max_draws: int) -> Posterior:
-        """At most so many of the draws (but one of every chain at least), evenly spaced in the chains."""
+        """At most ``max_draws`` of the draws (but one of every chain at least), evenly spaced in the chains."""
         at_least(1, max_draws=max_draws)
         self._require_draws()
         chains, length = self.log_joint.shape
@@ -101,7 +101,7 @@ class Posterior(Module):
         return jax.tree.map(lambda leaf: leaf.reshape(*shape, *leaf.shape[1:]), values)
 
     def read(self, reading: Callable[[Any], Any], *, max_draws: int = MAX_DRAWS) -> Any:
-        """``reading(model)`` at some of the draws of all chains, ``[s, ...]``."""
+        """``reading(model)`` at no more than ``max_draws`` draws of all chains, ``[s, ...]``."""
         values = self.thinned(max_draws).map(reading)
         return jax.tree.map(lambda leaf: np.asarray(leaf).reshape(-1, *leaf.shape[2:]), values)
 
@@ -142,28 +142,64 @@ class Posterior(Module):
     # Prediction
 
     def predict(self, data: Any, X: ArrayLike, *, max_draws: int = MAX_DRAWS) -> Moments:
-        """Mean and variance of the function f at inputs ``X [t, d]``, by the laws of total mean and variance."""
+        """Mean and variance of the function f, by the laws of total mean and variance.
+
+        Args:
+            data: What the model was fitted to.
+            X: Inputs ``[t, d]``, or ``[t]`` for one input dimension.
+            max_draws: Draws to use, at most.
+        """
         return self.outputs(data, X, max_draws=max_draws).function
 
     def predict_output(self, data: Any, X: ArrayLike, error: ArrayLike = 0.0, *, max_draws: int = MAX_DRAWS) -> Moments:
-        """Mean and variance of outputs y at inputs ``X [t, d]``, noise included, with known error bars ``[t]``."""
+        """Mean and variance of outputs y, noise included.
+
+        Args:
+            data: What the model was fitted to.
+            X: Inputs ``[t, d]``, or ``[t]`` for one input dimension.
+            error: Known standard deviations of the outputs, ``[t]`` or one number.
+            max_draws: Draws to use, at most.
+        """
         return self.outputs(data, X, error, max_draws=max_draws).output
 
     def log_predictive_density(
         self, data: Any, X: ArrayLike, y: ArrayLike, error: ArrayLike = 0.0, *, max_draws: int = MAX_DRAWS
     ) -> np.ndarray:
-        """log p(y | data) of each output ``y [t]``: the logarithm of the mean density, not the mean of logarithms."""
+        """log p(y | data) ``[t]`` of each output: the logarithm of the mean density, not the mean of logarithms.
+
+        Args:
+            data: What the model was fitted to.
+            X: Inputs ``[t, d]``, or ``[t]`` for one input dimension.
+            y: Outputs ``[t]``.
+            error: Known standard deviations of the outputs, ``[t]`` or one number.
+            max_draws: Draws to use, at most.
+        """
         return np.asarray(self.outputs(data, X, error, y=y, max_draws=max_draws).log_density)
 
     def quantiles(self, data: Any, X: ArrayLike, levels: Any = _LEVELS, *, max_draws: int = MAX_DRAWS) -> Array:
-        """Quantiles ``[levels, t]`` of the function f at inputs ``X [t, d]``."""
+        """Quantiles ``[levels, t]`` of the function f.
+
+        Args:
+            data: What the model was fitted to.
+            X: Inputs ``[t, d]``, or ``[t]`` for one input dimension.
+            levels: Probabilities, one or several.
+            max_draws: Draws to use, at most.
+        """
         reading = Outputs(self._prepared(data, X), inputs(X), 0.0)
         return _mixture_quantiles(self.read(reading, max_draws=max_draws).function, _checked(levels))
 
     def quantiles_output(
         self, data: Any, X: ArrayLike, levels: Any = _LEVELS, error: ArrayLike = 0.0, *, max_draws: int = MAX_DRAWS
     ) -> Array:
-        """Quantiles ``[levels, t]`` of outputs y at inputs ``X [t, d]``, their Gaussian noise included."""
+        """Quantiles ``[levels, t]`` of outputs y, their Gaussian noise included.
+
+        Args:
+            data: What the model was fitted to.
+            X: Inputs ``[t, d]``, or ``[t]`` for one input dimension.
+            levels: Probabilities, one or several.
+            error: Known standard deviations of the outputs, ``[t]`` or one number.
+            max_draws: Draws to use, at most.
+        """
         if not isinstance(self.rest.likelihood, Gaussian):
             raise TypeError(
                 f"quantiles of outputs are for Gaussian noise, got {type(self.rest.likelihood).__name__}; "
@@ -173,7 +209,14 @@ class Posterior(Module):
         return _mixture_quantiles(self.read(reading, max_draws=max_draws).output, _checked(levels))
 
     def covariance(self, data: Any, X: ArrayLike, *, noise: bool = False, max_draws: int = 50) -> np.ndarray:
-        """Joint covariance ``[t, t]`` of f at inputs ``X [t, d]``, or of outputs with ``noise``, of the mixture."""
+        """Joint covariance ``[t, t]`` of the mixture.
+
+        Args:
+            data: What the model was fitted to.
+            X: Inputs ``[t, d]``, or ``[t]`` for one input dimension.
+            noise: Whether of outputs, or of f.
+            max_draws: Draws to use, at most.
+        """
         prepared, X = self._prepared(data, X), np.asarray(inputs(X))
         if prepared is data:
             means, covariances, noises = self.read(JointOutputs(data, X), max_draws=max_draws)
@@ -185,7 +228,14 @@ class Posterior(Module):
         return np.asarray(total + np.diag(np.mean(noises, axis=0)) if noise else total)
 
     def draw(self, data: Any, X: ArrayLike, *, key: Key, num_samples: int = 1) -> Array:
-        """Draws ``[s, t]`` of f at inputs ``X [t, d]``: a random draw of the parameters, then f jointly given it."""
+        """Draws ``[s, t]`` of f: a random draw of the parameters, then f jointly given it.
+
+        Args:
+            data: What the model was fitted to.
+            X: Inputs ``[t, d]``, or ``[t]`` for one input dimension.
+            key: An integer seed or a JAX random key.
+            num_samples: How many draws s.
+        """
         at_least(1, num_samples=num_samples)
         of_parameters, of_functions = jax.random.split(as_key(key))
         chain, draw = jnp.divmod(
@@ -201,27 +251,52 @@ class Posterior(Module):
     # What the models at the draws say of themselves
 
     def components(self, data: Any, X: ArrayLike, level: float = 0.9, *, max_draws: int = MAX_DRAWS) -> Band:
-        """The part ``[t, a]`` of f at inputs ``X [t, d]`` that belongs to each component, with credible intervals."""
+        """The part ``[t, a]`` of f that belongs to each component, with credible intervals.
+
+        Args:
+            data: What the model was fitted to.
+            X: Inputs ``[t, d]``, or ``[t]`` for one input dimension.
+            level: Probability of the credible interval.
+            max_draws: Draws to use, at most.
+        """
         moments = self.read(Components(self._prepared(data, X), np.asarray(inputs(X))), max_draws=max_draws).mixed()
         return Band.normal(moments.mean, moments.std, level).map(np.transpose)
 
     def spectrogram(
         self, X: ArrayLike, frequency: ArrayLike, level: float = 0.9, *, max_draws: int = MAX_DRAWS, **options: Any
     ) -> Band:
-        """Posterior mean ``[n, m]`` and interval of the kernel's spectrogram; options as ``spectrogram`` has them."""
+        """Posterior mean ``[t, m]`` and interval of the kernel's spectrogram.
+
+        Args:
+            X: Inputs ``[t, d]``, or ``[t]`` for one input dimension.
+            frequency: In cycles per unit, ``[m]`` or wavevectors ``[m, d]``.
+            level: Probability of the credible interval.
+            options: Further arguments of ``spectrogp.spectrogram``.
+            max_draws: Draws to use, at most.
+        """
         reading = Spectrogram(np.asarray(inputs(X)), np.asarray(frequency), **options)
         return self.band(reading, level, max_draws=max_draws)
 
     def local_frequency(self, X: ArrayLike, level: float = 0.9, *, max_draws: int = MAX_DRAWS) -> Band:
         """Posterior mean and interval of the local frequency of every component, in cycles per unit.
 
-        ``[n, a]`` for one input, ``[n, a, d]`` for several. A component means the same in all draws only as long as the
+        ``[t, a]`` for one input, ``[t, a, d]`` for several. A component means the same in all draws only as long as the
         chains do not exchange components.
+
+        Args:
+            X: Inputs ``[t, d]``, or ``[t]`` for one input dimension.
+            level: Probability of the credible interval.
+            max_draws: Draws to use, at most.
         """
         return self.band(LocalFrequency(np.asarray(inputs(X))), level, max_draws=max_draws)
 
     def local_functions(self, X: ArrayLike, *, max_draws: int = MAX_DRAWS) -> LocalDraws:
-        """The components of the local spectrum, and the lengthscales, at inputs ``X [n, d]``, at some of the draws."""
+        """The components of the local spectrum, and the lengthscales, at some of the draws.
+
+        Args:
+            X: Inputs ``[t, d]``, or ``[t]`` for one input dimension.
+            max_draws: Draws to use, at most.
+        """
         return LocalDraws.of(self.read(LocalFunctions(np.asarray(inputs(X))), max_draws=max_draws))
 
     def _prepared(self, data: Any, X: ArrayLike) -> Any:

@@ -159,7 +159,7 @@ class LocalDraws(NamedTuple):
 
     @classmethod
     def of(cls, values: tuple[LocalSpectrum, dict[str, np.ndarray]]) -> LocalDraws:
-        """From what ``LocalFunctions`` gives at draws."""
+        """From the ``values`` that ``LocalFunctions`` gives at draws."""
         spectrum, functions = values
         # With one input the sign of a frequency says nothing.
         frequency = np.abs(spectrum.frequency) if spectrum.frequency.shape[-1] == 1 else spectrum.frequency
@@ -178,7 +178,7 @@ class LocalDraws(NamedTuple):
         return np.sqrt(np.maximum(self.weight, 0.0))
 
     def density(self, edges: np.ndarray, axis: int = 0) -> np.ndarray:
-        """The posterior mean of the spectrogram along an input, ``[n, m]``: its mean in each cell between m + 1 edges.
+        """The posterior mean of the spectrogram along input ``axis``, ``[n, m]``: its mean in each cell between edges.
 
         Means over cells, since the ridge of a coherent oscillation is narrower than a cell, and values between them
         would miss it.

@@ -39,13 +39,13 @@ class AbstractNeighbourModel(AbstractModel):
     likelihood: eqx.AbstractVar[Gaussian]
 
     def neighbours(self, data: Neighbourhoods, X: ArrayLike, m: int | None = None) -> np.ndarray:
-        """The m rows of the data nearest to each test input, ``[t, m]``; by default as many as a neighbourhood has."""
+        """The m rows of the data nearest to each test input ``X [t, d]``: ``[t, m]``, by default as in data."""
         _require_values(self, data, X)
         m = data.members.shape[1] if m is None else m
         return nearest_under(self.kernel, np.asarray(data.data.X), np.asarray(X), m, data.metric)
 
     def prepare(self, data: Neighbourhoods, X: ArrayLike, m: int | None = None) -> Neighbourhoods:
-        """The same neighbourhoods with those of the test inputs."""
+        """The same ``data`` with neighbourhoods of test inputs ``X [t, d]``, of ``m`` rows each (by default as in data)."""
         return dataclasses.replace(data, near=self.realise().neighbours(data, X, m))
 
     def moments(self, data: Neighbourhoods, X: Array) -> Moments:

@@ -33,12 +33,12 @@ class Neighbourhoods(Module):
 
     @classmethod
     def of(cls, data: Data, features: np.ndarray, order: np.ndarray, m: int, metric: Metric = "correlation") -> Self:
-        """Every point given its m nearest (in the features) among those before it in the order."""
+        """Every row of ``data`` given its m nearest (in the features) before it in the order; ``metric`` is kept."""
         return cls(data, _with_targets(earlier_neighbours(features, order, m)), metric)
 
     @classmethod
     def under(cls, kernel: AbstractKernel, data: Data, order: np.ndarray, m: int, metric: Metric) -> Self:
-        """Every point given the m nearest or most correlated, under a kernel, of those before it in the order."""
+        """Every row of ``data`` given the m nearest, under a kernel and ``metric``, before it in the order."""
         return cls(data, _with_targets(earlier_under(kernel, np.asarray(data.X), order, m, metric)), metric)
 
     @property
@@ -52,7 +52,7 @@ class Neighbourhoods(Module):
         return self.data.size / self.members.shape[0]
 
     def minibatch(self, key: Array, rows: int) -> Neighbourhoods:
-        """Some of the targets, drawn at random without replacement, with their conditioning sets."""
+        """So many ``rows`` as targets, drawn with a ``key`` without replacement, and their conditioning sets."""
         chosen = draw_rows(key, self.members.shape[0], rows)
         return Neighbourhoods(self.data, jnp.asarray(self.members)[chosen], self.metric)
 
