@@ -10,11 +10,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jaxtyping import PyTree
 from numpy.typing import ArrayLike
 
-from ..core import Key, Module, as_key, at_least, inputs, symmetric_root
+from ..core import Key, Module, as_key, at_least, in_blocks, inputs, symmetric_root
+from ..kernels import AbstractKernel
 from ..parameters import constrain, html_table, log_prior, realise
 from .components import Selecting, count_components, without_last_column
+from .conditioning import CollapsedPosterior, ExactPosterior
 from .data import add_column
 from .likelihoods import AbstractLikelihood, Gaussian
 from .moments import Moments
@@ -184,6 +187,31 @@ class AbstractModel(AbstractObjective):
             )
         moments: Moments = model.moments(data.with_column(0.0), add_column(X, 1.0 + component))
         return moments
+
+
+class AbstractConditionedModel(AbstractModel):
+    """A model that predicts by covariances of test inputs with others: those of the data, or inducing ones."""
+
+    kernel: eqx.AbstractVar[AbstractKernel]
+
+    @abstractmethod
+    def _conditioned(self, data: Any) -> tuple[PyTree, ExactPosterior | CollapsedPosterior]:
+        """Local parameters of those others, and what prediction needs of the posterior there."""
+
+    @eqx.filter_jit
+    def moments(self, data: Any, X: Array) -> Moments:
+        p, posterior = self._conditioned(data)
+
+        def at(X: Array) -> Moments:
+            q = self.kernel.local(X)
+            return posterior.predict(self.kernel.cross(p, q), self.kernel.diagonal(q))
+
+        return in_blocks(at, X, BLOCK)
+
+    @eqx.filter_jit
+    def joint_covariance(self, data: Any, X: Array) -> Array:
+        (p, posterior), q = self._conditioned(data), self.kernel.local(X)
+        return posterior.covariance(self.kernel.cross(p, q), self.kernel.gram(q))
 
 
 def as_outputs(y: ArrayLike, X: Array | np.ndarray) -> Array:

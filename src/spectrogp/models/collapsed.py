@@ -6,17 +6,16 @@ from typing import Any, ClassVar
 
 import equinox as eqx
 from jax import Array
+from jaxtyping import PyTree
 
-from ..core import in_blocks
 from ..kernels import AbstractKernel
-from .base import BLOCK, AbstractModel, as_gaussian
+from .base import AbstractConditionedModel, as_gaussian
 from .conditioning import CollapsedPosterior, collapsed
 from .data import Data
 from .likelihoods import Gaussian
-from .moments import Moments
 
 
-class CollapsedGP(AbstractModel):
+class CollapsedGP(AbstractConditionedModel):
     """Sparse regression with inducing values integrated out: Titsias' bound on the log marginal likelihood, O(N M²).
 
     At ``inducing`` = X the bound is that likelihood. Titsias (2009).
@@ -37,20 +36,8 @@ class CollapsedGP(AbstractModel):
         del key
         return self._solve(data)[0]
 
-    @eqx.filter_jit
-    def moments(self, data: Data, X: Array) -> Moments:
-        z, posterior = self.kernel.local(self.inducing), self._solve(data)[1]
-
-        def at(X: Array) -> Moments:
-            q = self.kernel.local(X)
-            return posterior.predict(self.kernel.cross(z, q), self.kernel.diagonal(q))
-
-        return in_blocks(at, X, BLOCK)
-
-    @eqx.filter_jit
-    def joint_covariance(self, data: Data, X: Array) -> Array:
-        z, q = self.kernel.local(self.inducing), self.kernel.local(X)
-        return self._solve(data)[1].covariance(self.kernel.cross(z, q), self.kernel.gram(q))
+    def _conditioned(self, data: Data) -> tuple[PyTree, CollapsedPosterior]:
+        return self.kernel.local(self.inducing), self._solve(data)[1]
 
     def _solve(self, data: Data) -> tuple[Array, CollapsedPosterior]:
         z, p = self.kernel.local(self.inducing), self.kernel.local(data.X)

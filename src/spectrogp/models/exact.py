@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import equinox as eqx
 from jax import Array
+from jaxtyping import PyTree
 
-from ..core import in_blocks
 from ..kernels import AbstractKernel
-from .base import BLOCK, AbstractModel, as_gaussian
+from .base import AbstractConditionedModel, as_gaussian
 from .conditioning import ExactPosterior, log_marginal_likelihood
 from .data import Data
 from .likelihoods import Gaussian
-from .moments import Moments
 
 
-class ExactGP(AbstractModel):
+class ExactGP(AbstractConditionedModel):
     """Exact Gaussian-process regression: the log marginal likelihood log N(y | 0, K + diag s²), O(N³).
 
     Args:
@@ -39,20 +38,6 @@ class ExactGP(AbstractModel):
             data.y, self.kernel.gram(self.kernel.local(data.X)), self.likelihood.variance(data)
         )
 
-    @eqx.filter_jit
-    def moments(self, data: Data, X: Array) -> Moments:
-        p, posterior = self.kernel.local(data.X), self._posterior(data)
-
-        def at(X: Array) -> Moments:
-            q = self.kernel.local(X)
-            return posterior.predict(self.kernel.cross(p, q), self.kernel.diagonal(q))
-
-        return in_blocks(at, X, BLOCK)
-
-    @eqx.filter_jit
-    def joint_covariance(self, data: Data, X: Array) -> Array:
-        p, q = self.kernel.local(data.X), self.kernel.local(X)
-        return self._posterior(data).covariance(self.kernel.cross(p, q), self.kernel.gram(q))
-
-    def _posterior(self, data: Data) -> ExactPosterior:
-        return ExactPosterior.of(data.y, self.kernel.gram(self.kernel.local(data.X)), self.likelihood.variance(data))
+    def _conditioned(self, data: Data) -> tuple[PyTree, ExactPosterior]:
+        p = self.kernel.local(data.X)
+        return p, ExactPosterior.of(data.y, self.kernel.gram(p), self.likelihood.variance(data))

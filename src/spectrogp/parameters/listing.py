@@ -84,7 +84,8 @@ def _fields(owner: Any, name: str) -> Iterator[Entry]:
     for field in dataclasses.fields(owner):
         if not field.metadata.get("static", False):
             path = f"{name}.{field.name}" if name else field.name
-            unit: str = field.metadata.get("unit") or getattr(field.metadata.get("kind"), "unit", "")
+            kind = field.metadata.get("kind")
+            unit = str(field.metadata.get("unit", "" if kind is None else kind.unit))
             yield from _entries(getattr(owner, field.name), path, unit)
 
 

@@ -45,7 +45,7 @@ class AbstractNeighbourModel(AbstractModel):
         return nearest_under(self.kernel, np.asarray(data.data.X), np.asarray(X), m, data.metric)
 
     def prepare(self, data: Neighbourhoods, X: ArrayLike, m: int | None = None) -> Neighbourhoods:
-        """The same ``data`` with neighbourhoods of test inputs ``X [t, d]``, of ``m`` rows each (by default as in data)."""
+        """The same ``data`` with neighbourhoods of test inputs ``X [t, d]``, of ``m`` rows (by default as in data)."""
         return dataclasses.replace(data, near=self.realise().neighbours(data, X, m))
 
     def moments(self, data: Neighbourhoods, X: Array) -> Moments:
