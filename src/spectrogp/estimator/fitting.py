@@ -131,7 +131,12 @@ def fit(settings: Settings, data: Data, seed: int, X_scale: np.ndarray) -> Fitte
     """Fit standardised data, of inputs that were divided by ``X_scale [d]``."""
     of_optimum, of_posterior = jax.random.split(jax.random.key(seed))
     initial = _initial_values(settings, data, seed, X_scale)
-    kernel, likelihood = _begin(settings, initial, data, seed, of_optimum)
+    seen = data
+    if settings.likelihood == "student":
+        # What is found, and what begins there, must not follow outliers either.
+        seen = _downweighted(settings, initial, data, seed, of_optimum)
+        initial = _initial_values(settings, seen, seed, X_scale)
+    kernel, likelihood = _begin(settings, initial, seen, seed, of_optimum)
     with settings.progress("optimum") as progress:
         model, given, history = _to_optimum(
             settings, _build(settings, kernel, likelihood, data, seed), data, of_optimum, progress
@@ -158,23 +163,50 @@ def _initial_values(settings: Settings, data: Data, seed: int, X_scale: np.ndarr
     )
 
 
+def _downweighted(settings: Settings, initial: InitialValues, data: Data, seed: int, key: Array) -> Data:
+    """The same data with wider error bars for outliers: one step of iteratively reweighted least squares.
+
+    A Student-t likelihood weighs a residual r by (ν + 1)/(ν + r²/s²) beside normal noise of scale s; here r are those
+    of a short fit with normal noise, and s their median size.
+    """
+    model = _first(settings, initial, data.X.shape[1], seed)
+    rows = _some_rows(data, seed)
+    fitted = whole(maximise(model, rows, steps=TRIAL, key=key, optimiser=Adam(settings.learning_rate))).model
+    residual = np.abs(data.y - fitted.predict(rows, data.X).mean)
+    scale, freedom = max(1.4826 * float(np.median(residual)), 1e-6), StudentT(1.0).freedom
+    weight = (freedom + 1.0) / (freedom + (residual / scale) ** 2)
+    return Data(data.X, data.y, np.sqrt(data.error**2 + scale**2 * np.maximum(1.0 / weight - 1.0, 0.0)))
+
+
+def _some_rows(data: Data, seed: int) -> Data:
+    """At most as many rows as initial values are compared on."""
+    some = np.sort(np.random.default_rng(seed).permutation(data.size)[:COMPARED])
+    return Data(*(np.asarray(part)[some] for part in (data.X, data.y, data.error)))
+
+
+def _first(settings: Settings, initial: InitialValues, dimensions: int, seed: int, name: str | None = None) -> Any:
+    """The exact model that begins at initial values, with the kernel of the settings or that of another name."""
+    noise = Gaussian(noise_from(initial))
+    if isinstance(settings.kernel, AbstractKernel):
+        return models.ExactGP(settings.kernel, noise)
+    name = kernel_name(settings.kernel, dimensions) if name is None else name
+    return models.ExactGP(kernel_from(initial, name, n_knots=settings.n_knots, seed=seed), noise)
+
+
 def _begin(
     settings: Settings, initial: InitialValues, data: Data, seed: int, key: Array
 ) -> tuple[AbstractKernel, Gaussian]:
     """The kernel and the noise to begin with: the best of several initial values, by their fits to some rows."""
-    if isinstance(settings.kernel, AbstractKernel):
-        return settings.kernel, Gaussian(noise_from(initial))
-    name = kernel_name(settings.kernel, data.X.shape[1])
+    dimensions = data.X.shape[1]
 
-    def built(initial: InitialValues, name: str) -> models.ExactGP:
-        kernel = kernel_from(initial, name, n_knots=settings.n_knots, seed=seed)
-        return models.ExactGP(kernel, Gaussian(noise_from(initial)))
+    def built(initial: InitialValues, name: str | None = None) -> models.ExactGP:
+        return _first(settings, initial, dimensions, seed, name)
 
-    first = built(initial, name)
-    if settings.n_starts == 1 or not jax.tree.leaves(partition(first, "latent")[0]):  # others are other ridges
+    first = built(initial)
+    single = settings.n_starts == 1 or isinstance(settings.kernel, AbstractKernel)
+    if single or not jax.tree.leaves(partition(first, "latent")[0]):  # others are other ridges
         return first.kernel, first.likelihood
-    some = np.sort(np.random.default_rng(seed).permutation(data.size)[:COMPARED])
-    rows = Data(*(np.asarray(part)[some] for part in (data.X, data.y, data.error)))
+    rows = _some_rows(data, seed)
     with settings.progress("initial values") as progress:
         options: dict[str, Any] = {
             "key": key,
@@ -183,13 +215,13 @@ def _begin(
             "steps": TRIAL,
         }
         others = initial.alternatives()
-        if name == "phase" and np.mean(initial.gain > 0) < WEAK:
+        if kernel_name(settings.kernel, dimensions) == "phase" and np.mean(initial.gain > 0) < WEAK:
             # The phase kernel finds a frequency only from near it, the chirplet kernel from further away.
             fitted = whole(maximise(built(initial, "chirplet"), rows, **options))
             others.insert(1, initial.continuing(fitted.model.kernel))
         if len(others) == 1:
             return first.kernel, first.likelihood
-        candidates = [first, *(built(other, name) for other in others[1 : settings.n_starts])]
+        candidates = [first, *(built(other) for other in others[1 : settings.n_starts])]
         best = best_of(candidates, rows, **options).model
     return best.kernel, best.likelihood
 

@@ -16,6 +16,8 @@ from ..choices import EXPERIMENTS, TABLES
 from ..plots import STYLE
 from .jobs import UnknownRowError
 
+__all__ = ["UnknownRowError", "reproduce"]
+
 
 def reproduce(
     name: str, out: Path, *, quick: bool = False, seed: int = 0, rows: Sequence[str] | None = None

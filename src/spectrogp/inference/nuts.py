@@ -98,8 +98,9 @@ class NUTS(AbstractSampler):
         start_averaging, update_averaging, average = dual_averaging_adaptation(self.acceptance)
         _, update_mass, end_window = mass_matrix_adaptation()
         # At every step: whether the window adapts the mass matrix, whether it ends here.
-        schedule = jnp.asarray(np.asarray(build_schedule(self.warmup), dtype=np.int32))
-        slow, end = schedule[jnp.minimum(index, self.warmup - 1)].astype(bool)
+        with jax.ensure_compile_time_eval():  # a constant, though this is traced
+            schedule = np.asarray(build_schedule(self.warmup), dtype=np.int32)
+        slow, end = jnp.asarray(schedule)[jnp.minimum(index, self.warmup - 1)].astype(bool)
 
         def where(condition: Array, new: Any, old: Any) -> Any:
             return jax.tree.map(lambda new, old: jnp.where(condition, new, old), new, old)

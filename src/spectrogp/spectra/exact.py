@@ -19,6 +19,7 @@ from .local import wavevectors
 # The numerical Wigner transform refines its lag grid until the result is stable to this fraction of its upper bound.
 _WIGNER_TOLERANCE = {8: 1e-10, 4: 1e-4}  # by the size of a float in bytes
 _WIGNER_START = 48
+_WIGNER_RUNG = 1.3
 _WIGNER_POINTS = 2**22
 
 
@@ -61,18 +62,20 @@ def _wigner(kernel: AbstractKernel, X: Array, directions: Array, s: Array) -> Ar
     reach = np.stack(
         [_reach(kernel, X, v, 1.0 / f if f > 0 else 1.0) for v, f in zip(directions, fastest, strict=True)], 1
     )
-    counts = np.maximum(_WIGNER_START, np.ceil(6.0 * np.max(reach, axis=0) * fastest)).astype(int)
+    # The numbers of lags are rungs of one ladder, so that calls of like size share their compiled programs.
+    least = np.maximum(1.0, 6.0 * np.max(reach, axis=0) * fastest / _WIGNER_START)
+    rungs = np.ceil(np.log(least) / np.log(_WIGNER_RUNG))
     tolerance = _WIGNER_TOLERANCE[np.dtype(X.dtype).itemsize]
     previous = None
-    while np.prod(counts) <= _WIGNER_POINTS:
+    while np.prod(counts := np.ceil(_WIGNER_START * _WIGNER_RUNG**rungs).astype(int)) <= _WIGNER_POINTS:
         rows = max(1, _WIGNER_POINTS // (4 * int(np.prod(counts))))
         blocks = [slice(i, i + rows) for i in range(0, len(X), rows)]
         sums = [_lag_sum(kernel, X[b], directions, s, reach[b], counts) for b in blocks]
         current, bound = (np.concatenate(parts) for parts in zip(*sums, strict=True))
         if previous is not None and np.all(np.abs(current - previous) <= tolerance * bound[:, None]):
             return jnp.asarray(current)
-        # A step of 1.7, not 2: frequencies that alias onto s at one spacing then do not at the next.
-        previous, counts = current, np.ceil(1.7 * counts).astype(int)
+        # Two rungs are a factor of 1.7, not 2: frequencies that alias onto s at one spacing then do not at the next.
+        previous, rungs = current, rungs + 2.0
     raise ValueError(
         f"the Wigner integral is not stable with {_WIGNER_POINTS} lags: the covariance reaches too far or "
         "oscillates too fast for numerical integration; use spectrogram, or axis=… for a marginal"
