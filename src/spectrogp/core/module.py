@@ -31,6 +31,8 @@ class Module(eqx.Module):
                 continue
             if isinstance(member, FunctionType | _JITTED):
                 setattr(cls, name, entry_point(member))
+            elif isinstance(member, classmethod):
+                setattr(cls, name, classmethod(entry_point(member.__func__)))
             elif isinstance(member, property) and member.fget is not None:
                 setattr(cls, name, property(entry_point(member.fget), doc=member.__doc__))
 

@@ -269,7 +269,7 @@ class FittedMixin:
     def _inputs(self, X: Any) -> np.ndarray:
         """Standardised inputs."""
         check_is_fitted(self)
-        X, columns = numbers_of(X)
+        X, columns = numbers_of(X, single=self.n_features_in_ == 1)
         with naming("X"):
             X = validate_data(self, X, dtype=np.float64, reset=False)
         times = np.isin(np.arange(X.shape[1]), columns)

@@ -13,8 +13,11 @@ from ..core import naming, refuse_masked
 DAY = np.timedelta64(1, "D") / np.timedelta64(1, "us")
 
 
-def numbers_of(X: Any) -> tuple[Any, list[int]]:
-    """X with its times as days since 1970, one list of numbers or times as one column; and which columns hold times."""
+def numbers_of(X: Any, *, single: bool = True) -> tuple[Any, list[int]]:
+    """X with its times as days since 1970, and which columns hold times.
+
+    A list of numbers or times is one column, if a ``single`` one may be meant.
+    """
     refuse_masked(X, "X")
     if hasattr(X, "isetitem"):  # a data frame of pandas
         columns = [X.iloc[:, i] for i in range(X.shape[1])]
@@ -30,7 +33,7 @@ def numbers_of(X: Any) -> tuple[Any, list[int]]:
         return X, []
     with naming("X"):
         array = np.asarray(X)
-    if array.ndim == 1:
+    if array.ndim == 1 and single:
         array = X = array[:, None]
     if array.ndim != 2 or array.dtype.kind not in "MmO":
         return X, []

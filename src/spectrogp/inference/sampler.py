@@ -12,7 +12,7 @@ import numpy as np
 from jax import Array
 from jaxtyping import PyTree
 
-from ..core import Key, as_key, at_least, entry_point
+from ..core import Key, Module, as_key, at_least, entry_point
 from ..models import AbstractObjective
 from ..parameters import Role, partition
 from ..posterior import Posterior
@@ -20,7 +20,7 @@ from .diagnostics import check
 from .loop import AbstractStep, Run, run_in_chunks
 
 
-class Target(eqx.Module):
+class Target(Module):
     """What is sampled: the log joint density of the free parameters, with the rest of the model and a key."""
 
     rest: PyTree
@@ -39,7 +39,7 @@ class Draw(NamedTuple):
     statistics: dict[str, Array]
 
 
-class AbstractSampler(eqx.Module):
+class AbstractSampler(Module):
     """A Markov chain Monte Carlo sampler: its settings, how all its chains begin, and how they make one draw each.
 
     Every sampler has ``warmup``, ``chains`` and ``jitter``. Positions are trees of raw parameters with the chains as

@@ -213,7 +213,7 @@ class SGHMC(AbstractSampler):
     advice: ClassVar[str] = "a smaller step_size, a longer warmup, or a start at the optimum usually help"
 
     def __check_init__(self) -> None:
-        at_least(1, warmup=self.warmup[()], chains=self.chains, thin=self.thin, window=self.window)
+        at_least(1, warmup=self.warmup.item(), chains=self.chains, thin=self.thin, window=self.window)
         friction, step_size = float(self.friction), float(self.step_size)
         if not 0.0 < friction < 1.0:
             raise ValueError(f"friction is the part of the momentum lost in a step, between 0 and 1; got {friction}")

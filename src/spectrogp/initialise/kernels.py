@@ -114,7 +114,7 @@ def _frequency(initial: InitialValues, Z: np.ndarray, cycles: np.ndarray | None 
         raw = group.lengthscale.raw + np.log(factor)
         trial = eqx.tree_at(lambda g: g.lengthscale.raw, group, raw).fitted_to(initial.centres, omega, std)
         misfit = (np.log(_values(trial, initial.centres)) - np.log(omega)) / std
-        # The mode's log density: a quick stand-in for the evidence of this lengthscale.
+        # The mode's log density: a quick stand-in for the marginal likelihood of this lengthscale.
         value = -0.5 * float(np.sum(misfit**2) + np.sum(trial.whitened.raw**2)) - 0.5 * (np.log(factor) / 0.3) ** 2
         if value > largest:
             best, largest = trial, value

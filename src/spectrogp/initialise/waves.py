@@ -14,7 +14,7 @@ _FACTORS, _SHARES = (0.05, 0.12, 0.3, 0.8, 2.0), (0.01, 0.1, 0.5, 2.0)  # of the
 
 
 class SmoothFit(NamedTuple):
-    """The squared exponential of largest evidence: lengthscale ``[d]``, amplitude, noise."""
+    """The squared exponential of largest marginal likelihood: lengthscale ``[d]``, amplitude, noise."""
 
     lengthscale: np.ndarray
     amplitude: float
@@ -30,14 +30,14 @@ def smooth_fit(X: np.ndarray, y: np.ndarray, scale: np.ndarray, rng: np.random.G
     factors, chosen = np.full(X.shape[1], 2), 1
     squares = [((column[:, None] - column) / s) ** 2 for column, s in zip(X.T, scale, strict=True)]
 
-    def evidence(factors: np.ndarray, share: int) -> tuple[float, float]:
+    def log_marginal_likelihood(factors: np.ndarray, share: int) -> tuple[float, float]:
         D = sum(square / _FACTORS[k] ** 2 for square, k in zip(squares, factors, strict=True))
         K = np.exp(-0.5 * np.asarray(D)) + _SHARES[share] * np.eye(len(y))
         factor = cho_factor(K, lower=True)
         variance = float(y @ cho_solve(factor, y)) / len(y)
         return -0.5 * len(y) * np.log(variance) - float(np.sum(np.log(np.diagonal(factor[0])))), variance
 
-    best = evidence(factors, chosen)
+    best = log_marginal_likelihood(factors, chosen)
     for _ in range(2):
         for k in range(X.shape[1] + 1):
             for choice in range(len(_FACTORS) if k < X.shape[1] else len(_SHARES)):
@@ -46,7 +46,7 @@ def smooth_fit(X: np.ndarray, y: np.ndarray, scale: np.ndarray, rng: np.random.G
                     trial[k] = choice
                 else:
                     share = choice
-                value = evidence(trial, share)
+                value = log_marginal_likelihood(trial, share)
                 if value[0] > best[0]:
                     best, factors, chosen = value, trial, share
     amplitude = np.sqrt(best[1])

@@ -25,7 +25,7 @@ from jax import Array
 from jaxtyping import PyTree
 from numpy.typing import ArrayLike
 
-from ..core import inputs, traced
+from ..core import entry_point, inputs, traced
 from ..parameters import Function, Parameter, Parametrised, constrain, scalar
 
 # Pairs whose local parameters fill about this many numbers are evaluated at once; larger matrices go by blocks of
@@ -41,6 +41,7 @@ class Characteristic(NamedTuple):
     phase: Array
 
     @property
+    @entry_point
     def value(self) -> Array:
         """The covariance Σ_a σ exp(−D/2) cos U."""
         return jnp.sum(self.amplitude * jnp.exp(-0.5 * self.distance) * jnp.cos(self.phase), axis=-1)

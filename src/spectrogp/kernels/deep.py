@@ -5,7 +5,7 @@ A deep model is a model with a deep kernel. There are two kinds, and both are st
     covariance functions   f_l | f_(l−1) ~ GP(0, k_θ), θ = F∘f_(l−1)          ``covariance_layers``
     composition            f_l | f_(l−1) ~ GP(m_l∘f_(l−1), k(f_(l−1)·, f_(l−1)·))   ``compositional_layers``
 
-Shen, Heinonen & Kaski (2020), Eqs. 22–29; Dunlop et al. (2018). The last function is that of the model which takes the
+Shen, Heinonen & Kaski (2020), Eqs. 24–30; Dunlop et al. (2018). The last function is that of the model which takes the
 kernel, and is integrated out or not as that model does. Given all functions below, a deep kernel is a kernel like any
 other, and has a spectrogram.
 """

@@ -9,6 +9,7 @@ from jax import Array
 from jaxtyping import PyTree
 
 from ..kernels import AbstractKernel
+from ..parameters import as_inducing
 from .base import AbstractConditionedModel, as_gaussian
 from .conditioning import CollapsedPosterior, collapsed
 from .data import Data
@@ -28,7 +29,7 @@ class CollapsedGP(AbstractConditionedModel):
 
     kernel: AbstractKernel
     likelihood: Gaussian = eqx.field(converter=as_gaussian)
-    inducing: Any  # [m, d]
+    inducing: Any = eqx.field(converter=as_inducing)  # [m, d]
 
     inputs_of_its_own: ClassVar[tuple[str, ...]] = ("inducing",)
 

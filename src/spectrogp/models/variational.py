@@ -13,7 +13,7 @@ from jaxtyping import PyTree
 
 from ..core import cholesky, chunked_sum, in_blocks, triangular_inverse, whitened_kl
 from ..kernels import AbstractKernel
-from ..parameters import Real, is_parameter, latent
+from ..parameters import Real, as_inducing, is_parameter, latent
 from .base import BLOCK, AbstractModel, as_gaussian, as_likelihood
 from .conditioning import collapsed, whitened_covariance, whitened_marginals
 from .data import Data
@@ -44,7 +44,7 @@ class SparseGP(AbstractModel):
     inputs_of_its_own: ClassVar[tuple[str, ...]] = ("inducing",)
 
     def __init__(self, kernel: AbstractKernel, likelihood: Any, inducing: Any) -> None:
-        self.kernel, self.likelihood, self.inducing = kernel, as_likelihood(likelihood), inducing
+        self.kernel, self.likelihood, self.inducing = kernel, as_likelihood(likelihood), as_inducing(inducing)
         self.whitened = latent((_count(inducing),))
 
     def log_likelihood(self, data: Data, key: Array | None) -> Array:
@@ -83,7 +83,7 @@ class VariationalGP(AbstractModel):
     inputs_of_its_own: ClassVar[tuple[str, ...]] = ("inducing",)
 
     def __init__(self, kernel: AbstractKernel, likelihood: Any, inducing: Any) -> None:
-        self.kernel, self.likelihood, self.inducing = kernel, as_likelihood(likelihood), inducing
+        self.kernel, self.likelihood, self.inducing = kernel, as_likelihood(likelihood), as_inducing(inducing)
         self.mean = Real(np.zeros(_count(inducing)), role="variational")
         self.root = Real(np.eye(_count(inducing)), role="variational")
 

@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike
 
 from ..core import Module, cholesky, inputs
 from .priors import LogNormal, Normal
-from .values import Positive, Real, constrain, latent
+from .values import AbstractParameter, Positive, Real, constrain, latent
 
 Tree = TypeVar("Tree")
 Warp = Literal["exp", "softplus", "identity"]
@@ -283,9 +283,13 @@ def unwarped(initial: Any, shape: tuple[int, ...], warp: Warp) -> Any:
 
 
 def as_inducing(value: Any) -> Any:
+    """Inducing inputs ``[m, d]``, from ``[m]`` for one input dimension too; a parameter stays as it is."""
+    if isinstance(value, AbstractParameter | jax.Array):
+        return value
     inducing = np.asarray(value, dtype=np.float64)
+    inducing = inducing[:, None] if inducing.ndim == 1 else inducing
     if inducing.ndim != 2:
-        raise ValueError(f"inducing must have shape [m, d], got {list(inducing.shape)}")
+        raise ValueError(f"inducing must have shape [m, d], or [m] for one input, got {list(inducing.shape)}")
     return inducing
 
 

@@ -16,6 +16,7 @@ from jax import Array
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp, ndtr
 
+from ..core import Module
 from ..kernels import Local
 from ..models import Moments
 from ..spectra import LocalSpectrum, local_spectrum, spectrogram
@@ -42,7 +43,7 @@ def log_mean_density(log_densities: Any) -> Any:
     return logsumexp(log_densities, axis=0) - np.log(len(log_densities))
 
 
-class Outputs(eqx.Module):
+class Outputs(Module):
     """A ``Prediction`` at inputs.
 
     Args:
@@ -65,7 +66,7 @@ class Outputs(eqx.Module):
         return Prediction(f, likelihood.output(f, scale), density)
 
 
-class JointOutputs(eqx.Module):
+class JointOutputs(Module):
     """Mean ``[t]`` and covariance ``[t, t]`` of f given ``data`` at inputs ``X [t, d]``, and the noise variance."""
 
     data: Any
@@ -79,7 +80,7 @@ class JointOutputs(eqx.Module):
         return f.mean, model.joint_covariance(self.data, X), noise
 
 
-class Components(eqx.Module):
+class Components(Module):
     """Moments ``[a, t]`` of every component of f given ``data`` at inputs ``X [t, d]``."""
 
     data: Any
@@ -92,7 +93,7 @@ class Components(eqx.Module):
         return moments
 
 
-class LocalFrequency(eqx.Module):
+class LocalFrequency(Module):
     """Local frequencies at ``X``, in cycles per unit: ``[n, a]`` without a sign for one input, else ``[n, a, d]``."""
 
     X: Any
@@ -102,7 +103,7 @@ class LocalFrequency(eqx.Module):
         return frequency if self.X.shape[1] > 1 else jnp.abs(frequency[..., 0])
 
 
-class Spectrogram(eqx.Module):
+class Spectrogram(Module):
     """The kernel's spectrogram ``[n, m]``.
 
     ``X``, ``frequency``, ``axis``, ``slice_at`` and ``resolution`` as ``spectrogp.spectrogram`` has them.
@@ -125,7 +126,7 @@ class Spectrogram(eqx.Module):
         )
 
 
-class LatentFunctions(eqx.Module):
+class LatentFunctions(Module):
     """Values at inputs ``X [n, d]`` of the kernel's functions, by name, such as ``lengthscale [n, a, d]``."""
 
     X: Any
@@ -135,7 +136,7 @@ class LatentFunctions(eqx.Module):
         return {name: values for name, values in vars(local).items() if name != "x"} if _is_plain(local) else {}
 
 
-class LocalFunctions(eqx.Module):
+class LocalFunctions(Module):
     """The local spectrum at inputs ``X [n, d]``, and the latent functions."""
 
     X: Any

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 
 from ...core import cholesky, chunked_sum, traced
 from ...kernels import AbstractKernel
+from ...parameters import as_inducing
 from ..base import AbstractModel, as_gaussian
 from ..conditioning import condition_last, conditional_log_density, sequential_covariance
 from ..data import Data
@@ -139,7 +140,7 @@ class FullScaleGP(AbstractNeighbourModel):
 
     kernel: AbstractKernel
     likelihood: Gaussian = eqx.field(converter=as_gaussian)
-    inducing: Any  # [m, d]
+    inducing: Any = eqx.field(converter=as_inducing)  # [m, d]
 
     inputs_of_its_own: ClassVar[tuple[str, ...]] = ("inducing",)
 
