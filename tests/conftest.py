@@ -40,3 +40,11 @@ def compile_quickly():
     jax.config.update("jax_disable_most_optimizations", True)
     yield
     jax.config.update("jax_disable_most_optimizations", False)
+
+
+@pytest.fixture
+def compile_fully(compile_quickly):
+    """For single tests in such a file that need programs as users have them (of shapes that no other test has)."""
+    jax.config.update("jax_disable_most_optimizations", False)
+    yield
+    jax.config.update("jax_disable_most_optimizations", True)

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from spectrogp.compilation import cache_compilations
+from spectrogp.core import cache_compilations
 
 PROGRAM = """
 import sys

@@ -10,9 +10,22 @@ import pytest
 from scipy import stats
 
 import spectrogp as sg
-from spectrogp.parameters import LogNormal, Normal, Positive, Real, constrain, latent, log_prior, partition
-from spectrogp.processes import FunctionGroup, realise
+from spectrogp.parameters import (
+    FunctionGroup,
+    LogNormal,
+    Normal,
+    Positive,
+    Real,
+    constrain,
+    functions,
+    latent,
+    log_prior,
+    partition,
+    realise,
+)
 from zoo import double
+
+pytestmark = pytest.mark.usefixtures("compile_quickly")
 
 
 def test_values_and_raw_numbers():
@@ -34,7 +47,8 @@ def test_prior_of_raw_numbers_carries_the_jacobian():
         np.testing.assert_allclose(log_prior(both), stats.norm.logpdf([0.1, 0.2]).sum(), rtol=1e-12)
         # A density over raw numbers integrates to one over them.
         raw = np.linspace(-12.0, 12.0, 4001)
-        density = [np.exp(log_prior(eqx.tree_at(lambda p: p.raw, parameter, r))) for r in raw[::20]]
+        along = jax.vmap(lambda r: log_prior(eqx.tree_at(lambda p: p.raw, parameter, r)))
+        density = np.exp(along(jnp.asarray(raw[::20])))
     np.testing.assert_allclose(np.trapezoid(density, raw[::20]), 1.0, atol=1e-6)
 
 
@@ -62,11 +76,17 @@ def test_positive_refuses_what_is_not():
 Z = np.linspace(-1.0, 1.0, 6)[:, None]
 
 
-@pytest.mark.parametrize(("warp", "start"), [("exp", 0.3), ("softplus", 0.3), ("identity", -2.0)])
-def test_functions_start_at_their_constant(warp, start):
-    group = FunctionGroup(Z, start, shape=(2, 1), warp=warp)
+@eqx.filter_jit  # one program instead of dozens
+def values_of(function, X):
+    return function(X)
+
+
+@pytest.mark.parametrize(("warp", "initial"), [("exp", 0.3), ("softplus", 0.3), ("identity", -2.0)])
+def test_functions_begin_at_their_constant(warp, initial):
+    group = FunctionGroup(Z, initial, shape=(2, 1), warp=warp)
     with double():
-        np.testing.assert_allclose(group(jnp.linspace(-3.0, 3.0, 5)[:, None]), np.full((5, 2, 1), start), rtol=1e-12)
+        at = jnp.linspace(-3.0, 3.0, 5)[:, None]
+        np.testing.assert_allclose(values_of(group, at), np.full((5, 2, 1), initial), rtol=1e-12)
 
 
 def test_functions_pass_through_their_inducing_values():
@@ -77,7 +97,7 @@ def test_functions_pass_through_their_inducing_values():
     expected = np.array([1.0, 2.0]) + np.linalg.cholesky(K) @ v
     with double():
         # Up to the nugget of 1e-8 in k(Z, Z), times a moderate inverse.
-        np.testing.assert_allclose(group(jnp.asarray(Z))[..., 0], expected, atol=1e-6)
+        np.testing.assert_allclose(values_of(group, jnp.asarray(Z))[..., 0], expected, atol=1e-6)
 
 
 def test_functions_are_smooth_in_their_parameters_however_close_the_inducing_inputs():
@@ -92,7 +112,7 @@ def test_functions_are_smooth_in_their_parameters_however_close_the_inducing_inp
     assert np.max(np.abs(moved - moved[0])) < 1e-7  # 3e-6 without the nugget
 
 
-def test_draws_of_functions_have_the_conditional_moments():
+def test_draws_of_functions_have_the_conditional_moments(monkeypatch):
     """Over draws, random waves have exactly the prior's covariance, so Monte-Carlo error is all that remains."""
     group = FunctionGroup(Z[::2], 1.0, warp="identity", lengthscale=0.4, amplitude=0.7)
     group = eqx.tree_at(lambda g: g.whitened.raw, group, np.array([[1.0], [-0.5], [0.3]]))
@@ -106,11 +126,12 @@ def test_draws_of_functions_have_the_conditional_moments():
     mean, covariance = 1.0 + A.T @ np.array([1.0, -0.5, 0.3]), k(X, X) - A.T @ A
 
     draws = 20_000
+    monkeypatch.setattr(functions, "WAVES", 64)
     with double():
-        entered, at, keys = constrain(group), jnp.asarray(X), jax.random.split(jax.random.key(0), draws)
-        whole = np.asarray(jax.jit(jax.vmap(lambda key: entered.draw(key, waves=64)(at)))(keys))
-        single = np.asarray(jax.jit(jax.vmap(lambda key: entered.draw_marginals(at, key)))(keys))
-        moments = entered.conditional(at)
+        constrained, at, keys = constrain(group), jnp.asarray(X), jax.random.split(jax.random.key(0), draws)
+        whole = np.asarray(jax.jit(jax.vmap(lambda key: constrained.realise(key)(at)))(keys))
+        single = np.asarray(jax.jit(jax.vmap(lambda key: constrained.draw_marginals(at, key)))(keys))
+        moments = constrained.conditional(at)
     np.testing.assert_allclose(moments[0], mean, atol=1e-7)  # up to the nugget of 1e-8 in k(Z, Z)
     np.testing.assert_allclose(moments[1] ** 2, np.diag(covariance), atol=1e-7)
     for values, expected in ((whole, covariance), (single, np.diag(np.diag(covariance)))):
@@ -122,12 +143,18 @@ def test_draws_of_functions_have_the_conditional_moments():
 def test_a_tree_is_realised_by_draws_that_differ_by_group():
     kernel = sg.kernels.NonstationaryQuadratic(FunctionGroup(Z, 0.3), FunctionGroup(Z, 0.3))
     with double():
-        drawn = realise(constrain(kernel), jax.random.key(0))
-        again = realise(constrain(kernel), jax.random.key(0))
-        X = jnp.asarray(Z)
-        assert not np.allclose(drawn.lengthscale(X + 5.0), drawn.amplitude(X + 5.0))
-        np.testing.assert_array_equal(drawn.lengthscale(X), again.lengthscale(X))
-        np.testing.assert_allclose(drawn.lengthscale(X), 0.3, rtol=1e-6)  # the whitened values are zero at Z
+
+        @jax.jit
+        def draw(key, X):
+            drawn = realise(constrain(kernel), key)
+            return drawn.lengthscale(X), drawn.amplitude(X)
+
+        X, key, other = jnp.asarray(Z), jax.random.key(0), jax.random.key(1)
+        lengthscale, amplitude = draw(key, X + 5.0)
+        assert not np.allclose(lengthscale, amplitude)
+        np.testing.assert_array_equal(draw(jax.random.key(0), X + 5.0)[0], lengthscale)
+        assert not np.allclose(draw(other, X + 5.0)[0], lengthscale)
+        np.testing.assert_allclose(draw(key, X)[0], 0.3, rtol=1e-6)  # the whitened values are zero at Z
 
 
 def test_a_kernel_takes_functions_and_parameters_alike():
@@ -136,17 +163,16 @@ def test_a_kernel_takes_functions_and_parameters_alike():
     )
     plain = sg.kernels.ConvolutionalSpectral(0.3, np.array([[1.0], [4.0]]), np.array([1.0, 0.5]))
     with double():
-        entered = realise(constrain(kernel))
-        np.testing.assert_allclose(entered.gram(entered.local(jnp.asarray(Z))), plain(Z), atol=1e-12)
+        np.testing.assert_allclose(values_of(realise(constrain(kernel)), jnp.asarray(Z)), plain(Z), atol=1e-12)
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"inducing": Z, "start": -1.0}, "start must be positive for the warp 'exp'"),
-        ({"inducing": Z[:, 0], "start": 1.0}, r"inducing must have shape \[m, d\], got \[6\]"),
-        ({"inducing": Z, "start": 1.0, "lengthscale": [1.0, 2.0]}, r"lengthscale must have shape \[\] or \[1\]"),
-        ({"inducing": Z, "start": 1.0, "warp": "square"}, "warp must be one of exp, softplus, identity"),
+        ({"inducing": Z, "initial": -1.0}, "initial must be positive for the warp 'exp'"),
+        ({"inducing": Z[:, 0], "initial": 1.0}, r"inducing must have shape \[m, d\], got \[6\]"),
+        ({"inducing": Z, "initial": 1.0, "lengthscale": [1.0, 2.0]}, r"lengthscale must have shape \[\] or \[1\]"),
+        ({"inducing": Z, "initial": 1.0, "warp": "square"}, "warp must be one of exp, softplus, identity"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:invalid value encountered in log")
@@ -155,15 +181,15 @@ def test_function_groups_refuse_what_does_not_fit(arguments, message):
         FunctionGroup(**arguments)
 
 
-def test_functions_of_an_entered_model_are_read_in_float64():
+def test_functions_of_a_realised_model_are_read_in_float64():
     """From plain Python too: close inducing inputs make weights so large that float32 would lose the values."""
     close = np.linspace(0.0, 1.0, 20)[:, None]
     group = FunctionGroup(close, 5.0, lengthscale=0.5)
     group = eqx.tree_at(lambda g: g.whitened.raw, group, np.random.default_rng(0).normal(size=(20, 1)))
     model = sg.models.ExactGP(sg.kernels.NonstationaryQuadratic(group), 0.1)
     with jax.enable_x64(True):
-        inside = np.asarray(model.enter().kernel.lengthscale(jnp.asarray(close)))
-    outside = model.enter().kernel.lengthscale(close)
+        inside = np.asarray(model.realise().kernel.lengthscale(jnp.asarray(close)))
+    outside = model.realise().kernel.lengthscale(close)
     assert outside.dtype == np.float64
     np.testing.assert_allclose(outside, inside, rtol=1e-12)
     np.testing.assert_allclose(group(close), inside, rtol=1e-6)  # the factor is computed anew, by another program

@@ -12,6 +12,7 @@ import zoo
 from zoo import BY_NAME, functions, inputs
 
 kernels = sg.kernels
+pytestmark = pytest.mark.usefixtures("compile_quickly")
 
 N, S = 6, 4000
 SAMPLERS = {"prior": sg.sample_prior, "convolution": sg.sample_by_convolution}
@@ -125,14 +126,20 @@ def test_repeated_inputs_have_equal_draws():
 @every_sampler
 @pytest.mark.parametrize("count", [0, -1])
 def test_number_of_samples_must_be_positive(sample, count):
-    with pytest.raises(ValueError, match=f"num_samples must be at least 1, got {count}"):
+    with pytest.raises(ValueError, match=f"num_samples must be an integer of at least 1, got {count}"):
         sample(stretched(1)["convolutional"], inputs(N, 1), key=0, num_samples=count)
 
 
 @every_sampler
 def test_bad_inputs_are_refused(sample):
     with pytest.raises(ValueError, match=r"X must have shape \[n, d\]"):
-        sample(stretched(1)["convolutional"], np.zeros(3), key=0)
+        sample(stretched(1)["convolutional"], np.zeros((2, 3, 4)), key=0)
+
+
+@every_sampler
+def test_a_list_of_numbers_is_one_column(sample):
+    kernel, X = stretched(1)["convolutional"], inputs(N, 1)
+    assert np.array_equal(sample(kernel, X[:, 0], key=7), sample(kernel, X, key=7))
 
 
 @pytest.mark.parametrize(

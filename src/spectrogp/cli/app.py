@@ -139,7 +139,7 @@ def spectrogram(
 
 @app.command()
 def demo(out: Out = Path("out/demo"), quick: Quick = False, seed: Seed = 0) -> None:
-    """The paper's chirp, end to end and offline: data, initial values, fit, and the recovered frequency against the truth."""
+    """The paper's chirp, end to end and offline: data, initial values, fit, and its frequency against the truth."""
     with _plainly():
         from .demo import demo as run
 

@@ -1,0 +1,5 @@
+"""The command line as ``python -m spectrogp.cli``."""
+
+from .app import main
+
+main()
