@@ -21,6 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from . import exact, kernels, neighbours, pairwise, steps
+from .measure import processor
 
 _SMALL = {"batch": 1000, "inducing": 50, "dimensions": 5, "components": 2, "neighbours": 10}
 _FEW: dict[str, Any] = {"cases": (("CSK", 10),), "batches": (256,), "size": 2000}
@@ -99,18 +100,11 @@ def _accuracy_of(name: str, core: int, out: Path, quick: bool) -> tuple[subproce
 
 def _machine() -> dict[str, Any]:
     return {
-        "processor": _processor(),
+        "processor": processor(),
         "cores": os.cpu_count(),
         "python": platform.python_version(),
         "versions": {package: _version(package) for package in _PACKAGES},
     }
-
-
-def _processor() -> str:
-    """The name that Linux gives, with the architecture."""
-    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    names = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
-    return " ".join([*names[:1], platform.machine()])
 
 
 def _version(package: str) -> str:

@@ -12,44 +12,41 @@ import argparse
 import json
 import platform
 import sys
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from rich.console import Console
-from scipy.cluster.vq import kmeans2
 
 import spectrogp as sg
 from spectrogp import datasets
-from spectrogp.data import Data
 from spectrogp.datasets import Split
-from spectrogp.experiments import rows
+from spectrogp.experiments import jobs
 from spectrogp.experiments.air import models as air_table
 from spectrogp.experiments.taxi import table as taxi_table
-from spectrogp.inference import maximise
-from spectrogp.likelihoods import AbstractLikelihood, Moments
-from spectrogp.models import VariationalGP
+from spectrogp.inference import Adam, Run, maximise
+from spectrogp.initialise import cluster_centres
+from spectrogp.models import AbstractLikelihood, Data, Gaussian, Moments, VariationalGP
 from spectrogp.parameters import Positive, Real
 
+from .measure import Clock
 from .peers import approximate
 
 console = Console(highlight=False)
 
 
 def of_table(
-    name: str, table: Callable[..., dict[str, rows.Row]], default: str, split: Split, options: argparse.Namespace
+    name: str, table: Callable[..., dict[str, jobs.Row]], default: str, split: Split, options: argparse.Namespace
 ) -> list[dict[str, Any]]:
     """Rows of ``spectrogp reproduce NAME``, by default the model with neighbours."""
     names = options.rows or [default]
     with TemporaryDirectory() as out:
-        done = rows.run(
+        done = jobs.run(
             name, table(split, quick=options.quick), Path(out), quick=options.quick, seed=options.seed, only=names
         )
     return [
@@ -74,18 +71,17 @@ def svgp(split: Split, options: argparse.Namespace, *, lengthscale: list[float])
 
 
 def _svgp(split: Split, options: argparse.Namespace, lengthscale: list[float], m: int) -> dict[str, Any]:
-    start = time.perf_counter(), time.process_time()
-    data = Data.checked(split.X, split.y)
+    clock = Clock()
+    data = Data(split.X, split.y)
     kernel = sg.kernels.SquaredExponential(Positive(lengthscale), Positive(0.8))
-    model = VariationalGP(kernel, Positive(0.8), Real(centres(split.X, m, options.seed)))
-    model = eqx.filter_jit(VariationalGP.with_optimal_posterior)(model, data)
-    fit = maximise(
-        model, data, steps=options.steps, key=key(options), batch=1024, learning_rate=0.1, progress=progress(start)
-    )
+    model = VariationalGP(kernel, Positive(0.8), Real(cluster_centres(split.X, m, options.seed)))
+    model = model.with_optimal_posterior(data)
+    adam, run = Adam(0.1, 1024), Run(progress(clock), chunk=50)
+    fit = maximise(model, data, steps=options.steps, key=options.seed, optimiser=adam, run=run)
     # Adam leaves q a little off its best; with Gaussian noise that is known in closed form.
-    model = eqx.filter_jit(VariationalGP.with_optimal_posterior)(fit.model, data)
+    model = fit.model.with_optimal_posterior(data)
     moments = model.predict(data, split.X_test)
-    return result(f"SVGP, SE, {m} inducing points", model.enter().likelihood, split, moments, start)
+    return result(f"SVGP, SE, {m} inducing points", model.realise().likelihood, split, moments, clock)
 
 
 def gpytorch(split: Split, options: argparse.Namespace, *, lengthscale: list[float]) -> list[dict[str, Any]]:
@@ -121,20 +117,20 @@ def _gpytorch(split: Split, options: argparse.Namespace, kernel: Any, name: str,
     import torch
 
     X, y, X_test = _torch(split, options)
-    start = time.perf_counter(), time.process_time()
-    Z = torch.from_numpy(centres(split.X, m, options.seed))
+    clock = Clock()
+    Z = torch.from_numpy(cluster_centres(split.X, m, options.seed))
     q = peer.variational.CholeskyVariationalDistribution(m)
     model = approximate(lambda model: peer.variational.VariationalStrategy(model, Z, q), kernel())
     likelihood = peer.likelihoods.GaussianLikelihood()
     likelihood.noise = 0.64
     objective = peer.mlls.VariationalELBO(likelihood, model, num_data=len(y))
-    _climb(objective, [model, likelihood], X, y, options, start)
+    _climb(objective, [model, likelihood], X, y, options, clock)
     model.eval()
     with torch.no_grad():
         f = model(X_test)
     moments = Moments(jnp.asarray(f.mean.numpy()), jnp.asarray(f.variance.numpy()))
-    noise = sg.likelihoods.Gaussian(float(likelihood.noise.detach()) ** 0.5)
-    return result(f"GPyTorch SVGP, {name}", noise, split, moments, start)
+    noise = Gaussian(float(likelihood.noise.detach()) ** 0.5)
+    return result(f"GPyTorch SVGP, {name}", noise, split, moments, clock)
 
 
 def gpytorch_deep(split: Split, options: argparse.Namespace) -> list[dict[str, Any]]:
@@ -144,9 +140,9 @@ def gpytorch_deep(split: Split, options: argparse.Namespace) -> list[dict[str, A
     from gpytorch.models.deep_gps import DeepGP, DeepGPLayer
 
     X, y, X_test = _torch(split, options)
-    start = time.perf_counter(), time.process_time()
+    clock = Clock()
     d, m = X.shape[1], options.inducing[0]
-    Z = torch.from_numpy(centres(split.X, m, options.seed))
+    Z = torch.from_numpy(cluster_centres(split.X, m, options.seed))
 
     class Layer(DeepGPLayer):  # type: ignore[misc]
         def __init__(self, outputs: int | None) -> None:
@@ -184,12 +180,12 @@ def gpytorch_deep(split: Split, options: argparse.Namespace) -> list[dict[str, A
     model = Deep()
     objective = peer.mlls.DeepApproximateMLL(peer.mlls.VariationalELBO(model.likelihood, model, num_data=len(y)))
     with peer.settings.num_likelihood_samples(5):
-        _climb(objective, [model], X, y, options, start)
+        _climb(objective, [model], X, y, options, clock)
     model.eval()
     with torch.no_grad(), peer.settings.num_likelihood_samples(50):
         parts = [model.likelihood(model(part)) for part in X_test.split(2000)]
     moments = (torch.cat([getattr(part, name) for part in parts], dim=1).numpy() for name in ("mean", "variance"))
-    return [_row("GPyTorch deep GP, 2 layers", rows.scores(Moments(*moments), split.y_test), start)]
+    return [_row("GPyTorch deep GP, 2 layers", jobs.scores(Moments(*moments), split.y_test), clock)]
 
 
 def _torch(split: Split, options: argparse.Namespace) -> Any:
@@ -202,7 +198,7 @@ def _torch(split: Split, options: argparse.Namespace) -> Any:
     return map(torch.from_numpy, (split.X, split.y, split.X_test))
 
 
-def _climb(objective: Any, modules: list[Any], X: Any, y: Any, options: argparse.Namespace, start: Any) -> None:
+def _climb(objective: Any, modules: list[Any], X: Any, y: Any, options: argparse.Namespace, clock: Clock) -> None:
     import torch
 
     optimiser = torch.optim.Adam([p for module in modules for p in module.parameters()], lr=0.01)
@@ -213,7 +209,7 @@ def _climb(objective: Any, modules: list[Any], X: Any, y: Any, options: argparse
         loss.backward()
         optimiser.step()
         if (step + 1) % 100 == 0:
-            progress(start)(step + 1, options.steps, -loss.item())
+            progress(clock)(step + 1, options.steps, -loss.item())
 
 
 def sklearn(split: Split, options: argparse.Namespace) -> list[dict[str, Any]]:
@@ -221,50 +217,37 @@ def sklearn(split: Split, options: argparse.Namespace) -> list[dict[str, Any]]:
     from sklearn.ensemble import HistGradientBoostingRegressor
     from sklearn.linear_model import BayesianRidge
 
-    start = time.perf_counter(), time.process_time()
-    mean, deviation = BayesianRidge().fit(split.X, split.y).predict(split.X_test, return_std=True)
-    ridge = _row(
-        "scikit-learn, Bayesian ridge", rows.scores(Moments(mean[None], deviation[None] ** 2), split.y_test), start
-    )
-    start = time.perf_counter(), time.process_time()
+    clock = Clock()
+    mean, std = BayesianRidge().fit(split.X, split.y).predict(split.X_test, return_std=True)
+    ridge = _row("scikit-learn, Bayesian ridge", jobs.scores(Moments(mean[None], std[None] ** 2), split.y_test), clock)
+    clock = Clock()
     trees = HistGradientBoostingRegressor(max_iter=options.steps, random_state=options.seed).fit(split.X, split.y)
     error = float(np.mean((trees.predict(split.X_test) - split.y_test) ** 2))
-    return [ridge, _row("scikit-learn, gradient boosting", {"log_likelihood": "–", "mse": error}, start)]
+    return [ridge, _row("scikit-learn, gradient boosting", {"log_likelihood": "–", "mse": error}, clock)]
 
 
-def result(
-    name: str, likelihood: AbstractLikelihood, split: Split, moments: Any, start: tuple[float, float]
-) -> dict[str, Any]:
+def result(name: str, likelihood: AbstractLikelihood, split: Split, moments: Any, clock: Clock) -> dict[str, Any]:
     """The row of a table: mean log predictive density and mean squared error of the test rows."""
     y = jnp.asarray(split.y_test)
     scale = likelihood.scale_at(jnp.asarray(split.X_test), jnp.zeros_like(y))
     density = likelihood.log_predictive_density(y, moments, scale)
     found = {"log_likelihood": float(jnp.mean(density)), "mse": float(jnp.mean((y - moments.mean) ** 2))}
-    return _row(name, found, start)
+    return _row(name, found, clock)
 
 
-def _row(name: str, found: dict[str, Any], start: tuple[float, float]) -> dict[str, Any]:
+def _row(name: str, found: dict[str, Any], clock: Clock) -> dict[str, Any]:
     return {
         "model": name,
         "log-likelihood": found["log_likelihood"],
         "MSE": found["mse"],
-        "seconds": time.perf_counter() - start[0],
-        "CPU seconds": time.process_time() - start[1],
+        "seconds": clock.wall,
+        "CPU seconds": clock.cpu,
     }
 
 
-def centres(X: np.ndarray, m: int, seed: int) -> np.ndarray:
-    """Centres of m clusters of the inputs."""
-    return kmeans2(X, m, minit="++", seed=seed)[0]
-
-
-def key(options: argparse.Namespace) -> jax.Array:
-    return jax.random.key(options.seed)
-
-
-def progress(start: tuple[float, float]) -> Callable[[int, int, float], None]:
+def progress(clock: Clock) -> Callable[[int, int, float], None]:
     def show(done: int, steps: int, value: float) -> None:
-        console.print(f"  step {done} of {steps}: {value:.4f} a point, {time.perf_counter() - start[0]:.0f} s")
+        console.print(f"  step {done} of {steps}: {value:.4f} a point, {clock.wall:.0f} s")
 
     return show
 

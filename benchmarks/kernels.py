@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +10,8 @@ import numpy as np
 from sklearn.gaussian_process.kernels import RBF
 
 import spectrogp as sg
+
+from .measure import first_and_best
 
 _ELL = np.array([[0.5, 0.8, 1.1], [0.9, 0.6, 0.4]])
 _OMEGA = np.array([[3.0, 1.0, 2.0], [8.0, 5.0, 4.0]])
@@ -38,9 +39,9 @@ def run(inputs: int) -> list[dict[str, Any]]:
     ]
     rows = []
     for name, kernel, peer, other in cases:
-        first, ours = _first_and_best(lambda kernel=kernel: kernel(X))
+        first, ours = first_and_best(lambda kernel=kernel: kernel(X))
         row = {"kernel": name, "first call s": first, "call ms": 1e3 * ours, "peer": peer or "–"}
-        theirs = _first_and_best(other)[1] if other else None
+        theirs = first_and_best(other)[1] if other else None
         row["peer ms"] = 1e3 * theirs if theirs else "–"
         row["ratio"] = ours / theirs if theirs else "–"
         if other:
@@ -66,12 +67,3 @@ def convolutional(X: np.ndarray) -> np.ndarray:
         phase = np.sum((a[:, None] * w[:, None] + a[None] * w[None]) / both * tau, -1)
         total = total + rho * np.exp(-0.5 * exponent) * np.cos(phase)
     return np.asarray(total)
-
-
-def _first_and_best(call: Callable[[], Any], repeats: int = 5) -> tuple[float, float]:
-    times = []
-    for _ in range(repeats + 1):
-        start = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - start)
-    return times[0], min(times[1:])

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +17,9 @@ from rich.table import Table
 from sklearn.gaussian_process.kernels import RBF
 
 import spectrogp as sg
-from spectrogp.kernels import base
+from spectrogp.kernels import Local, base
+
+from .measure import Clock, first_and_best
 
 k = sg.kernels
 
@@ -67,10 +68,9 @@ def _local(kernel: Any, n: int, d: int, a: int) -> Any:
         "phase": jnp.asarray(5.0 * rng.normal(size=(n, a))),
         "amplitude": jnp.asarray(rng.uniform(0.5, 1.5, (n, a))),
     }
-    local = type(kernel.local(X[:1]))
     if isinstance(kernel, k.SquaredExponential):  # as its peer
         values["lengthscale"], values["amplitude"] = jnp.ones((n, a, d)), jnp.ones((n, a))
-    return local(**{name: values[name] for name in local._fields})
+    return Local(**{name: values[name] for name in vars(kernel.local(X[:1]))})
 
 
 def _with_gradient(cross: Callable[..., Any]) -> Callable[..., Any]:
@@ -104,7 +104,8 @@ def _row(
     peer: str = "–",
     theirs: Callable[[], Any] | None = None,
 ) -> dict[str, Any]:
-    mine, other = _best(ours), _best(theirs) if theirs else None
+    mine = first_and_best(ours, 20, 4.0)[1]
+    other = first_and_best(theirs, 20, 4.0)[1] if theirs else None
     return {
         "kernel": type(kernel).__name__,
         "matrix": f"{len(p.x)} × {len(q.x)}, d = {p.x.shape[1]}, a = {p.amplitude.shape[1]}",
@@ -118,25 +119,14 @@ def _row(
 
 
 def _compiled(function: Callable[..., Any], *arguments: Any) -> tuple[Callable[[], Any], float]:
-    start = time.perf_counter()
+    clock = Clock()
     compiled = jax.jit(lambda *args: function(*args)).lower(*arguments).compile()
-    seconds = time.perf_counter() - start
+    seconds = clock.wall
     return lambda: jax.block_until_ready(compiled(*arguments)), seconds
 
 
 def _check(actual: Any, expected: Any) -> None:
     np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-9 * max(float(np.max(np.abs(expected))), 1e-300))
-
-
-def _best(call: Callable[[], Any], budget: float = 4.0) -> float:
-    """The shortest of at least three and at most twenty calls, after one to warm up."""
-    call()
-    times: list[float] = []
-    while len(times) < 3 or (len(times) < 20 and sum(times) < budget):
-        start = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - start)
-    return min(times)
 
 
 def main() -> None:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import json
 import platform
-import time
 import warnings
 from importlib.metadata import version
 from itertools import product
@@ -30,7 +29,9 @@ from scipy.signal.windows import gaussian
 
 import spectrogp as sg
 from spectrogp.datasets import SIGNALS, Signal, signal
-from spectrogp.ridges import CENTRES, JUMP, best_path
+from spectrogp.initialise.ridges import CENTRES, JUMP, best_path
+
+from .measure import Clock
 
 KERNELS = ("phase", "chirplet", "convolutional")
 NOISE = (0.05, 0.1, 0.5)
@@ -65,11 +66,11 @@ def by_stft(data: Signal, seed: int) -> dict[str, Any]:
     _, power, grid = best
     found = []
     for _ in range(data.frequency.shape[1]):
-        worth = np.log(power + 1e-12 * power.max())
-        path = best_path(worth, np.log(grid), JUMP * CENTRES / len(t))
+        gain = np.log(power + 1e-12 * power.max())
+        path = best_path(gain, np.log(grid), JUMP * CENTRES / len(t))
         rows = np.arange(len(t))
         inner = np.clip(path, 1, len(grid) - 2)
-        low, middle, high = (worth[rows, inner + move] for move in (-1, 0, 1))
+        low, middle, high = (gain[rows, inner + move] for move in (-1, 0, 1))
         bend = low - 2.0 * middle + high
         off = np.where(bend < 0, 0.5 * (low - high) / np.where(bend < 0, bend, 1.0), 0.0)
         found.append(grid[inner] + np.clip(off, -0.5, 0.5) * (grid[1] - grid[0]))
@@ -119,10 +120,10 @@ METHODS: dict[str, Any] = {"STFT": by_stft, "synchrosqueezing": by_synchrosqueez
 
 
 def run(method: str, family: str, sampling: str, noise: float, seed: int) -> dict[str, Any]:
-    data = signal(family, seed, noise, SAMPLING[sampling], 400 if family == PAPER else 200)
-    began = time.process_time()
+    data = signal(family, n=400 if family == PAPER else 200, noise=noise, irregular=SAMPLING[sampling], seed=seed)
+    clock = Clock()
     found = METHODS[method](data, seed) if method in METHODS else by_kernel(method, data, seed)
-    seconds = time.process_time() - began
+    seconds = clock.cpu
     case = {"method": method, "family": family, "sampling": sampling, "noise": noise, "seed": seed}
     return case | compared(found, data.frequency) | {"seconds": seconds}
 

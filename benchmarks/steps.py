@@ -14,12 +14,12 @@ import os
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from . import peers
+from .measure import peak_memory, seconds_of
 from .peers import Sizes, Step, regression
 
 SIZES = {"batch": 10_000, "inducing": 100, "dimensions": 5, "components": 4, "neighbours": 20}
@@ -81,7 +81,7 @@ def environment(threads: int) -> dict[str, str]:
 
 @functools.cache
 def _isolated(name: str, sizes: str, threads: int) -> dict[str, Any]:
-    print(f"{time.strftime('%H:%M:%S')} {name}, threads {threads}, {sizes}", file=sys.stderr, flush=True)  # noqa: T201
+    print(f"{time.strftime('%H:%M:%S')} {name}, threads {threads}, {sizes}", file=sys.stderr, flush=True)
     pinned = ["taskset", "-c", ",".join(map(str, range(threads)))]
     command = [*pinned, sys.executable, "-m", "benchmarks.steps", name, sizes]
     done = subprocess.run(  # noqa: S603
@@ -108,8 +108,7 @@ def with_ratios(rows: list[dict[str, Any]], peer: str) -> list[dict[str, Any]]:
 
 def _kernel(name: str, sizes: Sizes, Z: np.ndarray) -> Any:
     import spectrogp as sg
-    from spectrogp.parameters import Positive, Real
-    from spectrogp.processes import FunctionGroup
+    from spectrogp.parameters import FunctionGroup, Positive, Real
 
     P, D = sizes["components"], sizes["dimensions"]
     omega = np.random.default_rng(1).normal(size=(P, D))
@@ -129,14 +128,12 @@ def _spectrogp(model_name: str, kernel_name: str, sizes: Sizes) -> Step:
     import jax
 
     jax.config.update("jax_enable_x64", True)
-    from spectrogp.data import Data
-    from spectrogp.models import ExactGP, NeighbourGP, VariationalGP
-    from spectrogp.models.neighbour import Neighbourhoods
+    from spectrogp.models import Data, ExactGP, NeighbourGP, Neighbourhoods, VariationalGP
     from spectrogp.parameters import Positive, partition
 
     X, y, Z = regression(sizes)
     kernel, noise = _kernel(kernel_name, sizes, Z), Positive(0.3)
-    data: Any = Data(jax.numpy.asarray(X), jax.numpy.asarray(y))
+    data: Any = jax.tree.map(jax.numpy.asarray, Data(X, y))
     if model_name == "SVGP":
         model: Any = VariationalGP(kernel, noise, Z)
     elif model_name == "exact":
@@ -180,25 +177,13 @@ def _measure(name: str, sizes: Sizes) -> dict[str, Any]:
     others: list[float] = []
     while len(times) < 4 or (len(times) < 100 and sum(times[1:]) < 2.0):
         # GPBoost's step is the difference of two fits, which it times itself.
-        times.append(step() if "GPBoost" in name else _seconds(step))
+        times.append(step() if "GPBoost" in name else seconds_of(step))
         if reference:
-            others.append(_seconds(reference))
+            others.append(seconds_of(reference))
     best = min(times[1:])
-    row = {"step ms": 1e3 * best, "compile s": max(times[0] - best, 0.0), "peak MB": _peak_memory()}
+    row = {"step ms": 1e3 * best, "compile s": max(times[0] - best, 0.0), "peak MB": peak_memory()}
     return row | ({"LAPACK ms": 1e3 * min(others[1:])} if reference else {})
 
 
-def _seconds(call: Step) -> float:
-    start = time.perf_counter()
-    call()
-    return time.perf_counter() - start
-
-
-def _peak_memory() -> float:
-    """Peak resident memory of this program in MB (``getrusage`` would count the parent's, from before the start)."""
-    status = Path("/proc/self/status").read_text(encoding="ascii")
-    return float(status.split("VmHWM:")[1].split()[0]) / 1024.0
-
-
 if __name__ == "__main__":
-    print(json.dumps(_measure(sys.argv[1], json.loads(sys.argv[2]))))  # noqa: T201
+    print(json.dumps(_measure(sys.argv[1], json.loads(sys.argv[2]))))

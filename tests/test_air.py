@@ -48,6 +48,7 @@ def test_correlation_seen_in_readings():
     assert np.sum(np.isfinite(seen)) == 2
 
 
+@pytest.mark.slow
 @with_data
 def test_quick_version(tmp_path):
     paths, numbers = experiments.reproduce("air", tmp_path, quick=True, seed=0)

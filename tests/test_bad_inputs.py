@@ -18,7 +18,7 @@ from spectrogp.cli import app
 
 pytestmark = pytest.mark.usefixtures("compile_quickly")
 
-FAST = {"inference": "map", "n_components": 1, "max_iter": 5, "resolution": 4, "random_state": 0}
+FAST = {"inference": "map", "n_components": 1, "max_iter": 5, "n_knots": 4, "random_state": 0}
 REFUSED = (TypeError, ValueError, FloatingPointError)
 ROWS = 12
 T = np.linspace(0.0, 3.0, ROWS)
@@ -98,7 +98,7 @@ CASES = [
     Case("no inputs", "X: .*scalar", "X: .*scalar", X=None),
     Case("no outputs", "y is None", y=None),
     # Shapes
-    Case("X of one dimension", "X: Expected 2D", "X: Expected 2D", X=T),
+    Case("X of one dimension", FINITE, FINITE, X=T),
     Case("X of three dimensions", "X: .*dim 3", "X: .*dim 3", X=X[None]),
     Case("a number", "X: .*scalar", "X: .*scalar", X=3.0),
     Case("rows of several lengths", "X: .*inhomogeneous", "X: .*inhomogeneous", X=[[0.0], [1.0, 2.0], [3.0]]),

@@ -93,6 +93,7 @@ def test_the_control_is_the_model_without_the_jacobian():
     assert (high[0] - high[1]) - (low[0] - low[1]) == pytest.approx(3.5, abs=1e-12)
 
 
+@pytest.mark.slow
 def test_a_quick_run_writes_the_report(tmp_path, capsys):
     assert main(["--quick", "--out", str(tmp_path)]) == 0
     assert "log likelihood" in capsys.readouterr().out

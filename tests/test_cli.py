@@ -12,8 +12,13 @@ import pytest
 from matplotlib.image import imread
 from typer.testing import CliRunner
 
-from spectrogp import commands, experiments, load, read_table, write_table
-from spectrogp.cli import Experiment, app
+from spectrogp import experiments, load, read_table, write_table
+from spectrogp.choices import EXPERIMENTS
+from spectrogp.cli import app, work
+from spectrogp.cli.app import Experiment
+from spectrogp.posterior import Posterior
+
+pytestmark = pytest.mark.usefixtures("compile_quickly")
 
 
 def python(*arguments):
@@ -22,7 +27,7 @@ def python(*arguments):
 
 
 def test_command_line_knows_every_experiment():
-    assert tuple(Experiment) == experiments.NAMES
+    assert list(Experiment) == list(EXPERIMENTS)
 
 
 def run(*arguments):
@@ -51,14 +56,39 @@ def tables(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def fitted(tables):
-    """A quick fit to each table, by what compiles fastest: where it was written to, and the terminal output."""
-    result = {}
-    for name, more in {"csv": (), "parquet": ("--x", "when", "--y", "y", "--error", "e")}.items():
-        out = tables / f"fit-{name}"
-        done = run("fit", tables / f"data.{name}", "--quick", *FAST, *more, "--out", out)
-        assert done.exit_code == 0, done.output
-        result[name] = out, done.stdout
-    return result
+    """A quick fit to each table, by what compiles fastest: where it was written to, and the terminal output.
+
+    Under "evaluations" is how often the fit to each table made predictions with the model.
+    """
+    result, evaluations, outputs = {}, [], Posterior.outputs
+
+    def counted(self, *arguments, **options):
+        evaluations[-1] += 1
+        return outputs(self, *arguments, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Posterior, "outputs", counted)
+        for name, more in {"csv": (), "parquet": ("--x", "when", "--y", "y", "--error", "e")}.items():
+            evaluations.append(0)
+            out = tables / f"fit-{name}"
+            done = run("fit", tables / f"data.{name}", "--quick", *FAST, *more, "--out", out)
+            assert done.exit_code == 0, done.output
+            result[name] = out, done.stdout
+    return result | {"evaluations": evaluations}
+
+
+def test_fit_evaluates_the_model_once(fitted):
+    """Rows and grid, for the summary and the figure, all together."""
+    assert fitted["evaluations"] == [1, 1]
+
+
+@pytest.mark.parametrize("kernel", ["se", "nsq"])
+def test_kernels_without_frequencies_have_an_overview(tables, tmp_path, kernel):
+    done = run("fit", tables / "data.csv", "--quick", "--kernel", kernel, "--inference", "map", "--out", tmp_path)
+    assert done.exit_code == 0, done.output
+    record = json.loads((tmp_path / "summary.json").read_text(encoding="utf-8"))
+    assert record["components"][0]["frequency"] == [[0.0], [0.0]]
+    assert imread(tmp_path / "overview.png").shape[1] > 1000
 
 
 @pytest.mark.parametrize(("name", "unit"), [("csv", "cycles per t"), ("parquet", "cycles per day")])
@@ -97,11 +127,11 @@ def test_predictions_are_those_of_the_saved_model(tables, fitted, name, ending):
     assert done.exit_code == 0, done.output
     given, table = read_table(tables / f"data.{name}"), read_table(out)
     first = next(iter(given))
-    assert list(table) == [first, "mean", "sd", "lower", "upper"]
+    assert list(table) == [first, "mean", "std", "lower", "upper"]
     np.testing.assert_array_equal(table[first], given[first])
-    mean, deviation = load(model).predict(given[first][:, None], return_std=True)
+    mean, std = load(model).predict(given[first][:, None], return_std=True)
     np.testing.assert_allclose(table["mean"], mean, rtol=1e-12)
-    np.testing.assert_allclose(table["upper"] - table["lower"], 2.0 * 1.6448536 * deviation, rtol=1e-6)
+    np.testing.assert_allclose(table["upper"] - table["lower"], 2.0 * 1.6448536 * std, rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["csv", "parquet"])
@@ -172,8 +202,8 @@ def test_an_interrupt_ends_with_130(monkeypatch, tmp_path):
 
 def test_demo_compares_with_the_truth(tmp_path, monkeypatch):
     """With a kernel that compiles fast and cannot follow a chirp: the default one is tested with the estimator."""
-    monkeypatch.setitem(commands.QUICK, "kernel", "sm")
-    monkeypatch.setitem(commands.QUICK, "inference", "map")
+    monkeypatch.setitem(work.QUICK, "kernel", "sm")
+    monkeypatch.setitem(work.QUICK, "inference", "map")
     done = run("demo", "--quick", "--out", tmp_path)
     assert done.exit_code == 0, done.output
     names = ["data.csv", "model.safetensors", "overview.png", "summary.json"]
@@ -183,7 +213,7 @@ def test_demo_compares_with_the_truth(tmp_path, monkeypatch):
     frequency = load(tmp_path / "model.safetensors").instantaneous_frequency(table["t"][:, None]).mean[:, 0]
     error = np.median(np.abs(frequency / (1.0 + 1.8 * table["t"] ** 2) - 1.0))
     assert numbers["median relative error of the frequency"] == pytest.approx(error)
-    assert numbers["median relative error of the start"] < 0.1
+    assert numbers["median relative error of the initial values"] < 0.1
     assert "relative error of the frequency" in " ".join(done.stdout.split())
 
 

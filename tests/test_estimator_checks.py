@@ -18,15 +18,20 @@ from sklearn.utils.estimator_checks import (
 )
 
 import spectrogp as sg
-from spectrogp.initialise import find_start, kernel_from, noise_from
+from spectrogp.initialise import find_initial_values, kernel_from, noise_from
 from spectrogp.models import ExactGP
 
 pytestmark = pytest.mark.usefixtures("compile_quickly")
 
-FAST = {"inference": "map", "n_starts": 1, "n_components": 1, "max_iter": 10, "resolution": 4, "random_state": 0}
+FAST = {"inference": "map", "n_starts": 1, "n_components": 1, "max_iter": 10, "n_knots": 4, "random_state": 0}
 
 
-@parametrize_with_checks([sg.SpectralGPRegressor(**FAST)])
+def expected_failures(estimator):
+    return {"check_fit1d": "one input may be given as a list of numbers or times, on purpose: signals come as such"}
+
+
+@pytest.mark.slow
+@parametrize_with_checks([sg.SpectralGPRegressor(**FAST)], expected_failed_checks=expected_failures)
 def test_checks_of_scikit_learn(estimator, check):
     check(estimator)
 
@@ -82,19 +87,19 @@ def test_plane_waves_in_several_dimensions(d):
     signal = np.cos(2 * np.pi * 0.75 * X.sum(axis=1) / np.sqrt(d))
     y = signal + 0.1 * rng.normal(size=160)
     model = sg.SpectralGPRegressor(**FAST | {"max_iter": 30, "n_components": None}).fit(X[:80], y[:80])
-    mean, deviation = model.predict(X[80:], return_std=True)
+    mean, std = model.predict(X[80:], return_std=True)
     assert np.sqrt(np.mean((mean - signal[80:]) ** 2)) < 0.2
-    assert np.mean(np.abs(mean - y[80:]) < 1.96 * deviation) > 0.8
+    assert np.mean(np.abs(mean - y[80:]) < 1.96 * std) > 0.8
 
 
-@pytest.mark.parametrize(("kind", "d"), [("se", 1), ("phase", 1), ("hmk", 1), ("convolutional", 2)])
-def test_other_data_of_the_same_shape_need_no_compilation(kind, d):
+@pytest.mark.parametrize(("name", "d"), [("se", 1), ("phase", 1), ("hmk", 1), ("convolutional", 2)])
+def test_other_data_of_the_same_shape_need_no_compilation(name, d):
     """Folds and repetitions share programs: what comes from the data is in arrays, not in constants of programs."""
 
     def constants(seed):
         rng = np.random.default_rng(seed)
-        start = find_start(rng.normal(size=(20, d)), rng.normal(size=20), components=1)
-        model = ExactGP(kernel_from(start, kind, inducing=4), noise_from(start))
+        initial = find_initial_values(rng.normal(size=(20, d)), rng.normal(size=20), components=1)
+        model = ExactGP(kernel_from(initial, name, n_knots=4), noise_from(initial))
         return jax.tree.leaves(eqx.filter(model, eqx.is_array, inverse=True))
 
     assert constants(0) == constants(1)

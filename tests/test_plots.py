@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from spectrogp import plots, ridges
-from spectrogp.estimator import Band
+from spectrogp import plots
+from spectrogp.initialise import ridges
+from spectrogp.posterior import Band
 
 X = np.linspace(0.0, 2.0, 21)
 MEAN = np.column_stack([1.0 + X, 4.0 - X])
@@ -72,9 +73,9 @@ def test_functions_take_one_panel_each_and_a_logarithmic_axis_where_they_range_f
     assert panels[0].get_ylim()[0] == 0.0  # a positive function is read from zero
 
 
-def test_parts_share_one_scale_that_holds_their_bands():
+def test_components_share_one_scale_that_holds_their_bands():
     panels = Figure().subplots(2, 1)
-    plots.plot_decomposition(panels, X, BAND)
+    plots.plot_components(panels, X, BAND)
     for k, panel in enumerate(panels):
         np.testing.assert_array_equal(panel.lines[0].get_ydata(), MEAN[:, k])
         low, high = panel.get_ylim()

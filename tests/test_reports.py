@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 import spectrogp as sg
-from spectrogp import reports
-from spectrogp.estimator import Band
+from spectrogp.estimator import inputs_along, with_times
+from spectrogp.estimator.units import unit_names
 from spectrogp.models import ExactGP
+from spectrogp.plots import LEVEL
+from spectrogp.posterior import Band, Posterior
 
 X = np.linspace(-1.0, 1.0, 7)[:, None]
 KERNEL = sg.kernels.ConvolutionalSpectral(
@@ -21,14 +23,14 @@ KERNEL = sg.kernels.ConvolutionalSpectral(
 
 
 def test_the_local_functions_are_those_of_the_kernel():
-    here = reports.local_of(ExactGP(KERNEL, 0.1), None, X)
+    here = Posterior.at_point(ExactGP(KERNEL, 0.1)).local_functions(X)
     np.testing.assert_allclose(here.amplitude, np.broadcast_to([1.0, 0.5], (1, 7, 2)), rtol=1e-12)
     np.testing.assert_allclose(here.frequency[..., 0], np.broadcast_to([2.0, 4.0], (1, 7, 2)), rtol=1e-12)
     np.testing.assert_allclose(here.lengthscale[..., 0], np.broadcast_to([0.3, 0.5], (1, 7, 2)), rtol=1e-12)
 
 
 def test_the_density_is_the_mean_of_the_spectrogram_in_each_cell():
-    here = reports.local_of(ExactGP(KERNEL, 0.1), None, X)
+    here = Posterior.at_point(ExactGP(KERNEL, 0.1)).local_functions(X)
     edges = np.linspace(0.0, 8.0, 9)
     fine = (np.arange(8000) + 0.5) / 1000.0
     expected = sg.spectrogram(KERNEL, X, fine).reshape(7, 8, 1000).mean(axis=-1)
@@ -39,8 +41,8 @@ def test_the_density_is_the_mean_of_the_spectrogram_in_each_cell():
 
 def test_bands_are_quantiles_of_draws_and_one_draw_has_none():
     draws = np.arange(101.0)[:, None]
-    np.testing.assert_allclose(np.ravel(Band.over(draws, reports.LEVEL)), [50.0, 5.0, 95.0])
-    assert Band.over(draws[:1], reports.LEVEL).lower is None
+    np.testing.assert_allclose(np.ravel(Band.over(draws, LEVEL)), [50.0, 5.0, 95.0])
+    assert Band.over(draws[:1], LEVEL).lower is None
 
 
 @pytest.mark.parametrize(
@@ -54,15 +56,15 @@ def test_bands_are_quantiles_of_draws_and_one_draw_has_none():
     ],
 )
 def test_units_of_inputs(name, times, unit):
-    estimator = SimpleNamespace(times_=np.array([times]))
-    assert reports.units(estimator, reports.Columns((name,), "y")) == [unit]
+    assert unit_names((name,), (times,)) == (unit,)
 
 
 def test_inputs_along_a_column_are_of_the_kind_that_was_fitted():
-    start = SimpleNamespace(extent=np.array([[0.0, 10.0], [2.0, 30.0]]))
-    plain = SimpleNamespace(start_=start, times_=np.array([False, False]))
-    np.testing.assert_allclose(reports.along(plain, 1, count=3), [[1.0, 10.0], [1.0, 20.0], [1.0, 30.0]])
-    mixed = reports.along(SimpleNamespace(start_=start, times_=np.array([True, False])), 0, count=3)
+    initial = SimpleNamespace(extent=np.array([[0.0, 10.0], [2.0, 30.0]]))
+    estimator = SimpleNamespace(initial_values_=initial)
+    plain = with_times(inputs_along(estimator, 1, count=3), np.array([False, False]))
+    np.testing.assert_allclose(plain, [[1.0, 10.0], [1.0, 20.0], [1.0, 30.0]])
+    mixed = with_times(inputs_along(estimator, 0, count=3), np.array([True, False]))
     assert [np.datetime64(value, "D") for value in mixed[:, 0]] == list(
         np.arange("1970-01-01", "1970-01-04", dtype="M8[D]")
     )

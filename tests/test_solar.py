@@ -10,8 +10,8 @@ import pytest
 from matplotlib.image import imread
 
 from spectrogp import datasets, experiments
-from spectrogp.data import Data
 from spectrogp.experiments import solar
+from spectrogp.models import Data
 
 pytestmark = pytest.mark.skipif(
     not Path(os.environ.get("SPECTROGP_DATA") or "/nowhere").is_dir(),
@@ -21,11 +21,12 @@ pytestmark = pytest.mark.skipif(
 
 def test_components_start_at_a_trend_and_at_the_solar_cycle():
     split = datasets.solar()
-    years = split.input_scale[0] / solar.frequencies(Data.checked(split.X, split.y))
+    years = split.input_scale[0] / solar.frequencies(Data(split.X, split.y))
     np.testing.assert_allclose(years[0], 390.0, rtol=1e-6)
     assert np.all((years[1:] > 10.0) & (years[1:] < 12.0))
 
 
+@pytest.mark.slow
 def test_quick_version(tmp_path):
     paths, numbers = experiments.reproduce("solar", tmp_path, quick=True, seed=0)
     assert np.ptp(imread(paths[0])[..., :3]) > 0.9

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from spectrogp import read_table, write_table
-from spectrogp.tables import TableError
+from spectrogp.files import TableError
 
 COLUMNS = {
     "time": np.array(["1610-01-01", "2001-05-30T12:34:56.789012", "9999-12-31"], dtype="datetime64[us]"),

@@ -24,6 +24,7 @@ def test_rows_are_those_of_the_paper_and_more():
     assert [name for name in names if name in taxi.PAPER] == list(taxi.PAPER)
 
 
+@pytest.mark.slow
 def test_quick_version(tmp_path):
     paths, numbers = experiments.reproduce("taxi", tmp_path, quick=True, seed=0)
     assert np.ptp(imread(paths[0])[..., :3]) > 0.9

@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from spectrogp import __version__
 from spectrogp.plots import COLOURS, STYLE
 
+from ..measure import processor
 from .simulation import QUANTITIES, Result, Settings, problem
 from .uniformity import CumulativeTest, chi_square, histogram, histogram_band, ranks
 
@@ -114,11 +115,11 @@ def report(right: Verdict, wrong: Verdict, settings: Settings, about: dict[str, 
         f"Made by `python -m benchmarks.calibration --seed {about['seed']} --out docs` (`make sbc` writes the same",
         "below `out/sbc`).",
         "",
-        "Parameters are drawn from their priors, data from the model, and `sample_nuts` draws from the posterior given",
+        "Parameters are drawn from their priors, data from the model, and `NUTS` draws from the posterior given",
         "these data. Over many replications, the rank of each drawn quantity among the posterior draws must be uniform",
         "(Talts et al. 2018). The simulation is written from the definitions in NumPy, by convolution of white noise,",
         "and shares no code with the library; so the ranks test the kernel, the functions, the priors with their",
-        "Jacobians, the evidence and the sampler together.",
+        "Jacobians, the marginal likelihood and the sampler together.",
         "",
         "The model: `ExactGP` (f is integrated out) with a `ConvolutionalSpectral` kernel of one component whose",
         "lengthscale and frequency are `FunctionGroup`s (five inducing values and three hyperparameters each), unknown",
@@ -206,7 +207,7 @@ def write(out: Path, right: Verdict, wrong: Verdict, settings: Settings, seed: i
     """The page, its picture and its numbers, at their places below ``out``."""
     about = {
         "seed": seed,
-        "processor": _processor(),
+        "processor": processor(),
         "versions": {"spectrogp": __version__, "python": platform.python_version()}
         | {package: importlib.metadata.version(package) for package in ("jax", "blackjax", "numpy", "scipy")},
     }
@@ -226,9 +227,3 @@ def _json(content: dict[str, Any]) -> str:
     """Indented, but each list on one line."""
     text = json.dumps(content, indent=1)
     return re.sub(r"\[[^\[\]]*\]", lambda found: re.sub(r"\s+", " ", found[0]), text) + "\n"
-
-
-def _processor() -> str:
-    path = Path("/proc/cpuinfo")
-    lines = path.read_text().splitlines() if path.exists() else []
-    return next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.processor())

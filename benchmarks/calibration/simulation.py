@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any, NamedTuple
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -14,12 +12,12 @@ from rich.console import Console
 from rich.progress import track
 from scipy.stats import multivariate_normal
 
-from spectrogp.data import Data
-from spectrogp.inference import diagnostics, sample_nuts
+from spectrogp.inference import NUTS, Run, bulk_ess, sample
 from spectrogp.kernels import ConvolutionalSpectral
-from spectrogp.models import ExactGP
-from spectrogp.parameters import LogNormal, Positive
-from spectrogp.processes import FunctionGroup
+from spectrogp.models import Data, ExactGP
+from spectrogp.parameters import FunctionGroup, LogNormal, Positive
+
+from ..measure import Clock
 
 QUANTITIES = ("lengthscale", "frequency", "function", "noise", "log likelihood")
 _REACH = 6.0  # lengthscales that a basis function is integrated over to either side
@@ -61,10 +59,8 @@ def problem() -> Problem:
 def model(problem: Problem) -> ExactGP:
     """One component with a varying lengthscale and a varying frequency, and unknown noise; f is integrated out."""
     # Priors are arrays, not numbers: numbers would be part of the program, and a second prior would compile anew.
-    lengthscale = FunctionGroup(problem.Z, 0.5, shape=(1, 1), lengthscale=0.8, amplitude=0.3, mean_deviation=0.3)
-    frequency = FunctionGroup(
-        problem.Z, 2.0 * np.pi * 1.2, shape=(1, 1), lengthscale=0.8, amplitude=0.2, mean_deviation=0.2
-    )
+    lengthscale = FunctionGroup(problem.Z, 0.5, shape=(1, 1), lengthscale=0.8, amplitude=0.3, mean_std=0.3)
+    frequency = FunctionGroup(problem.Z, 2.0 * np.pi * 1.2, shape=(1, 1), lengthscale=0.8, amplitude=0.2, mean_std=0.2)
     noise = Positive(0.3, LogNormal(np.asarray(0.3), np.asarray(0.4)))
     return ExactGP(ConvolutionalSpectral(lengthscale, frequency), noise)
 
@@ -72,11 +68,11 @@ def model(problem: Problem) -> ExactGP:
 def without_jacobian(model: ExactGP) -> ExactGP:
     """The same model with the Jacobian of the noise left out.
 
-    A log-normal density without the factor d value / d raw is again log-normal, with its median exp(deviation²) times
+    A log-normal density without the factor d value / d raw is again log-normal, with its median exp(std²) times
     smaller.
     """
     prior = model.likelihood.noise.prior
-    median = np.asarray(prior.median * np.exp(-(prior.deviation**2)))
+    median = np.asarray(prior.median * np.exp(-(prior.std**2)))
     return eqx.tree_at(lambda m: m.likelihood.noise.prior.median, model, median)
 
 
@@ -121,7 +117,7 @@ def simulate(model: ExactGP, problem: Problem, rng: np.random.Generator) -> tupl
 
 def _function(group: Any, x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """exp(m + h(x)), where h is interpolated by its Gaussian-process prior from a draw of its values at Z."""
-    mean = group.mean.prior.mean + group.mean.prior.deviation * rng.standard_normal()
+    mean = group.mean.prior.mean + group.mean.prior.std * rng.standard_normal()
     lengthscale, amplitude = (_log_normal(p.prior, rng) for p in (group.lengthscale, group.amplitude))
 
     def covariance(x: np.ndarray, z: np.ndarray) -> np.ndarray:
@@ -133,7 +129,7 @@ def _function(group: Any, x: np.ndarray, rng: np.random.Generator) -> np.ndarray
 
 
 def _log_normal(prior: Any, rng: np.random.Generator) -> float:
-    return float(prior.median * np.exp(prior.deviation * rng.standard_normal()))
+    return float(prior.median * np.exp(prior.std * rng.standard_normal()))
 
 
 def _basis(x: np.ndarray, lengthscale: np.ndarray, frequency: np.ndarray) -> np.ndarray:
@@ -158,15 +154,15 @@ class Seen(eqx.Module):
     star: Array
 
     def __call__(self, model: ExactGP) -> Array:
-        entered = model.enter()
-        mean, variance = entered.moments(self.data, self.star)
+        realised = model.realise()
+        mean, variance = realised.moments(self.data, self.star)
         values = [
-            entered.kernel.lengthscale(self.star).ravel(),
-            entered.kernel.frequency(self.star).ravel() / (2.0 * jnp.pi),
+            realised.kernel.lengthscale(self.star).ravel(),
+            realised.kernel.frequency(self.star).ravel() / (2.0 * jnp.pi),
             mean,
             variance,
-            entered.likelihood.noise[None],
-            entered.log_likelihood(self.data, None)[None],
+            realised.likelihood.noise[None],
+            realised.log_likelihood(self.data, None)[None],
         ]
         return jnp.concatenate(values)
 
@@ -186,25 +182,24 @@ def replicate(simulated: ExactGP, sampled: ExactGP, settings: Settings, seed: in
     """One replication: a row of every array of ``Result``. It depends on its own index alone, not on those before."""
     where, rng = problem(), np.random.default_rng([seed, index])
     truth, y = simulate(simulated, where, rng)
-    data = Data.checked(where.X, y)
-    posterior = sample_nuts(
+    data = Data(where.X, y)
+    draws = settings.kept * settings.thin
+    posterior = sample(
+        NUTS(warmup=settings.warmup, chains=1, acceptance=settings.acceptance),
         sampled,
         data,
-        draws=settings.kept * settings.thin,
-        warmup=settings.warmup,
-        chains=1,
-        acceptance=settings.acceptance,
-        key=jax.random.key(int(rng.integers(2**31))),
-        chunk=settings.warmup + settings.kept * settings.thin,
+        draws=draws,
+        key=int(rng.integers(2**31)),
+        run=Run(chunk=settings.warmup + draws),
         warn=False,  # one chain; its draws are judged over all replications
     )
     seen = posterior.map(Seen(data, where.star))[0]
     f = seen[:, 2] + np.sqrt(seen[:, 3]) * rng.standard_normal(len(seen))
-    draws = np.column_stack([seen[:, :2], f, seen[:, 4:]])
+    quantities = np.column_stack([seen[:, :2], f, seen[:, 4:]])
     return (
         truth,
-        draws[settings.thin - 1 :: settings.thin],
-        diagnostics.bulk_ess(draws[None]),
+        quantities[settings.thin - 1 :: settings.thin],
+        bulk_ess(quantities[None]),
         np.sum(posterior.statistics["diverging"]),
         np.mean(posterior.statistics["n_steps"]),
     )
@@ -212,7 +207,7 @@ def replicate(simulated: ExactGP, sampled: ExactGP, settings: Settings, seed: in
 
 def run(simulated: ExactGP, sampled: ExactGP, settings: Settings, seed: int, count: int, description: str) -> Result:
     """Simulate from one model, sample the posterior of the other: the same, unless a wrong one is to be found out."""
-    began = time.process_time()
+    clock = Clock()
     indices = track(range(count), description, console=Console(stderr=True))
     rows = [replicate(simulated, sampled, settings, seed, index) for index in indices]
-    return Result(*map(np.array, zip(*rows, strict=True)), time.process_time() - began)
+    return Result(*map(np.array, zip(*rows, strict=True)), clock.cpu)
