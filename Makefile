@@ -13,10 +13,10 @@ demo: $(VENV)/installed  ## recover the frequency of a chirp: figure, model and 
 	$(BIN)/spectrogp demo --out $(OUT)/demo
 
 test: $(VENV)/installed-dev  ## run the tests, but for those that take long
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
 
 test-all: $(VENV)/installed-dev  ## run all tests
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: $(VENV)/installed-dev  ## check style and types
 	$(BIN)/ruff check .

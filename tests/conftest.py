@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 
+# Threads of BLAS from several test processes would fight for the same cores; to be set before NumPy starts.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # What tests of small programs cost is their compilation. XLA's older emitters compile them three times as fast, and the
 # programs do the same; to be set before JAX starts.
-# Threads of BLAS from several test processes would fight for the same cores.
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_use_fusion_emitters=false"
 
 import jax
