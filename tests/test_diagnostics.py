@@ -9,14 +9,12 @@ import jax
 import numpy as np
 import pytest
 
-import zoo
-from spectrogp.data import Data
-from spectrogp.inference import diagnostics, sample_nuts, sample_sghmc
-from spectrogp.inference.diagnostics import check, to_arviz
-from spectrogp.inference.posterior import Posterior
-from spectrogp.models import LinearRegression
-from spectrogp.parameters import LogNormal, Positive, Real, partition
-from spectrogp.processes import FunctionGroup
+import spectrogp as sg
+from spectrogp.inference import check, diagnostics, to_arviz
+from spectrogp.parameters import FunctionGroup, Real, partition
+from spectrogp.posterior import Posterior
+
+pytestmark = pytest.mark.usefixtures("compile_quickly")
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # announcements of its next version
@@ -42,7 +40,7 @@ def test_effective_sizes_of_autoregressive_chains(phi):
     np.testing.assert_allclose(diagnostics.mean_error(x), deviation / np.sqrt(expected), rtol=0.06)
     # The square of an AR(1) is correlated by φ²: its standard deviation has the error σ sqrt((1 + φ²)/(1 − φ²)/2n).
     error = deviation * np.sqrt((1.0 + phi**2) / (1.0 - phi**2) / (2.0 * x.size))
-    np.testing.assert_allclose(diagnostics.deviation_error(x), error, rtol=0.06)
+    np.testing.assert_allclose(diagnostics.std_error(x), error, rtol=0.06)
     assert diagnostics.rhat(x) < 1.01
 
 
@@ -128,18 +126,27 @@ def test_functions_are_looked_at_rather_than_their_whitened_values():
         check(eqx.tree_at(lambda p: p.draws.whitened.raw, draws, white))
 
 
-@pytest.mark.parametrize("sample", [sample_nuts, sample_sghmc])
-def test_samplers_warn_by_themselves(sample):
-    """Of few draws, at the line that called them, and not when told to be silent."""
-    data = Data.checked(np.zeros((1, 1)), np.zeros(1))
-    model = LinearRegression(Positive(1.0, LogNormal(1.0, 1.0)), Positive(1.0, LogNormal(1.0, 1.0)))
-    length = {"draws": 8, "warmup": 8} if sample is sample_nuts else {"steps": 80, "burn_in": 20}
-    settings = {"chains": 2, "roles": ("hyperparameter",), "key": jax.random.key(0), **length}
-    with zoo.double():
-        with pytest.warns(UserWarning, match=r"should be worth 200 \(100 a chain\): draw more") as caught:
-            sample(model, data, **settings)
-        assert [warning.filename for warning in caught] == [__file__]
-        sample(model, data, warn=False, **settings)
+def test_deep_models_are_looked_at_by_their_functions():
+    """Layers in the priors of layers, each with more inducing inputs than it needs: as for functions above."""
+    kernel = sg.covariance_layers(np.linspace(0.0, 1.0, 12)[:, None], depth=3, lengthscale=0.8)
+    free, rest = partition(kernel, "latent")
+    rng = np.random.default_rng(0)
+    lower, upper = (rng.normal(size=(4, 600, *np.shape(leaf))) for leaf in jax.tree.leaves(free))
+
+    def of(lower, upper):
+        """Both layers' whitened values, [chains, draws, m, k]."""
+        draws = jax.tree.unflatten(jax.tree.structure(free), [lower, upper])
+        return Posterior(draws, rest, np.random.default_rng(1).normal(size=(4, 600)), {}, False)
+
+    for layer in (lower, upper):
+        layer[0, :, -1] += 5.0  # the last whitened value, which the functions hardly depend on
+        assert np.max(diagnostics.rhat(layer)) > 1.5
+    assert check(of(lower, upper)) == []
+    first = np.zeros_like(lower)
+    first[0, :, 0] = 5.0  # the first, which all of a function depends on
+    for shifted in (of(lower + first, upper), of(lower, upper + first)):
+        with pytest.warns(UserWarning, match="R-hat"):
+            check(shifted)
 
 
 def test_export_to_arviz():

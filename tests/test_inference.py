@@ -10,20 +10,27 @@ import pytest
 
 import spectrogp as sg
 import zoo
-from spectrogp.chunking import chunked_sum
-from spectrogp.data import Data
-from spectrogp.inference import maximise, maximise_lbfgs
-from spectrogp.models import ExactGP, NeighbourGP, Neighbourhoods, VariationalGP
-from spectrogp.models.base import AbstractObjective
-from spectrogp.neighbours import random_order
+from spectrogp.core import chunked_sum, entry_point
+from spectrogp.inference import Adam, Run, maximise, maximise_lbfgs
+from spectrogp.models import (
+    AbstractObjective,
+    Data,
+    ExactGP,
+    NeighbourGP,
+    Neighbourhoods,
+    VariationalGP,
+    random_order,
+)
 from spectrogp.parameters import LogNormal, Positive, Real, partition
+
+pytestmark = pytest.mark.usefixtures("compile_quickly")
 
 
 @pytest.fixture(scope="module")
 def data():
     rng = np.random.default_rng(0)
     X = rng.uniform(-2.0, 2.0, (60, 1))
-    return Data.checked(X, np.sin(3 * X[:, 0]) + 0.2 * rng.normal(size=60))
+    return Data(X, np.sin(3 * X[:, 0]) + 0.2 * rng.normal(size=60))
 
 
 def model(kind=ExactGP, *rest):
@@ -31,16 +38,27 @@ def model(kind=ExactGP, *rest):
     return kind(kernel, Positive(0.5), *rest)
 
 
-def test_adam_and_lbfgs_find_the_same_optimum(data):
+@entry_point
+@eqx.filter_jit
+def log_joint(model, data):
+    return model.log_joint(data)
+
+
+@pytest.fixture(scope="module")
+def best(data):
+    """The optimum of the exact model, by L-BFGS."""
+    return maximise_lbfgs(model(), data)
+
+
+def test_adam_and_lbfgs_find_the_same_optimum(data, best):
+    slow = maximise(model(), data, steps=600, key=0, optimiser=Adam(learning_rate=0.05))
+    value, other = (log_joint(fit.model, data) for fit in (best, slow))
+    np.testing.assert_allclose(other, value, atol=1e-4)
+    np.testing.assert_allclose(slow.model.realise().likelihood.noise, best.model.realise().likelihood.noise, rtol=1e-3)
+    free, rest = partition(best.model, "hyperparameter", "latent")
     with zoo.double():
-        best = maximise_lbfgs(model(), data)
-        slow = maximise(model(), data, steps=600, key=jax.random.key(0), learning_rate=0.05)
-        value, other = (fit.model.log_joint(data) for fit in (best, slow))
-        np.testing.assert_allclose(other, value, atol=1e-4)
-        np.testing.assert_allclose(slow.model.enter().likelihood.noise, best.model.enter().likelihood.noise, rtol=1e-3)
-        free, rest = partition(best.model, "hyperparameter", "latent")
-        slope = jax.grad(lambda free: eqx.combine(free, rest).log_joint(data))(free)
-        assert max(float(np.max(np.abs(leaf))) for leaf in jax.tree.leaves(slope)) < 1e-2
+        slope = jax.jit(jax.grad(lambda free: eqx.combine(free, rest).log_joint(data)))(free)
+    assert max(float(np.max(np.abs(leaf))) for leaf in jax.tree.leaves(slope)) < 1e-2
     assert not best.interrupted
     np.testing.assert_allclose(best.history[-1] * 60, value, rtol=1e-8)
 
@@ -50,11 +68,9 @@ def test_restarts_keep_the_best_of_several_optima(data):
     kernel = sg.kernels.SquaredExponential(Positive(500.0), Positive(1.0))
     stuck = ExactGP(kernel, Positive(1.0))
     alone = maximise_lbfgs(stuck, data)
-    several = maximise_lbfgs(stuck, data, restarts=4, spread=3.0, key=jax.random.key(0))
-    assert several.model.enter().kernel.lengthscale < 2.0 < 10.0 < alone.model.enter().kernel.lengthscale
+    several = maximise_lbfgs(stuck, data, restarts=4, spread=3.0, key=0)
+    assert several.model.realise().kernel.lengthscale < 2.0 < 10.0 < alone.model.realise().kernel.lengthscale
     assert several.history[-1] > alone.history[-1] + 0.1
-    with pytest.raises(ValueError, match="restarts need a key"):
-        maximise_lbfgs(stuck, data, restarts=1)
 
 
 def test_an_interrupted_lbfgs_keeps_its_best(data):
@@ -65,32 +81,30 @@ def test_an_interrupted_lbfgs_keeps_its_best(data):
     fit = maximise_lbfgs(model(), data, progress=stop)
     assert fit.interrupted
     assert len(fit.history) == 3
-    with zoo.double():
-        np.testing.assert_allclose(fit.model.log_joint(data), 60 * max(fit.history), rtol=1e-9)
+    np.testing.assert_allclose(log_joint(fit.model, data), 60 * max(fit.history), rtol=1e-9)
 
 
-def test_minibatches_reach_the_full_optimum(data):
+def test_minibatches_reach_the_full_optimum(data, best):
     neighbours = Neighbourhoods.of(data, np.asarray(data.X), random_order(60, 0), 15)
-    with zoo.double():
-        best = maximise_lbfgs(model(), data)
-        some = maximise(model(NeighbourGP), neighbours, steps=600, key=jax.random.key(1), batch=20, learning_rate=0.05)
-        variational = maximise(
-            model(VariationalGP, np.linspace(-2.0, 2.0, 12)[:, None]),
-            data,
-            steps=1500,
-            key=jax.random.key(1),
-            batch=30,
-            learning_rate=0.03,
-        )
-        value = best.model.log_joint(data)
-        # The stochastic paths end within a nat of the optimum of 60 points.
-        np.testing.assert_allclose(ExactGP(some.model.kernel, some.model.likelihood).log_joint(data), value, atol=1.0)
-        np.testing.assert_allclose(variational.model.log_joint(data), value, atol=1.0)
+    some = maximise(
+        model(NeighbourGP), neighbours, steps=600, key=1, optimiser=Adam(batch=20, learning_rate=0.05)
+    ).model
+    variational = maximise(
+        model(VariationalGP, np.linspace(-2.0, 2.0, 12)[:, None]),
+        data,
+        steps=1500,
+        key=1,
+        optimiser=Adam(batch=30, learning_rate=0.03),
+    ).model
+    value = log_joint(best.model, data)
+    # The stochastic paths end within a nat of the optimum of 60 points.
+    np.testing.assert_allclose(log_joint(ExactGP(some.kernel, some.likelihood), data), value, atol=1.0)
+    np.testing.assert_allclose(log_joint(variational, data), value, atol=1.0)
 
 
 def test_the_same_key_gives_the_same_result(data):
-    with zoo.double():
-        fits = [maximise(model(), data, steps=20, key=jax.random.key(k), batch=10, chunk=7) for k in (3, 3, 4)]
+    settings = {"steps": 20, "optimiser": Adam(batch=10), "run": Run(chunk=7)}
+    fits = [maximise(model(), data, key=key, **settings) for key in (3, jax.random.key(3), 4)]
     np.testing.assert_array_equal(fits[0].history, fits[1].history)
     assert not np.array_equal(fits[0].history, fits[2].history)
     assert len(fits[0].history) == 20
@@ -100,11 +114,9 @@ def test_a_step_that_is_not_finite_is_named(data):
     def explode(X):
         return jnp.where(X[:, 0] > 100, 1.0, jnp.nan)
 
-    with (
-        zoo.double(),
-        pytest.raises(FloatingPointError, match="the objective is nan at step 0: a smaller learning rate"),
-    ):
-        maximise(ExactGP(sg.kernels.SquaredExponential(Positive(1.0)), explode), data, steps=5, key=jax.random.key(0))
+    broken = ExactGP(sg.kernels.SquaredExponential(Positive(1.0)), explode)
+    with pytest.raises(FloatingPointError, match="the objective is nan at step 0: a smaller learning rate"):
+        maximise(broken, data, steps=5, key=0)
 
 
 def test_an_interrupt_keeps_what_there_is(data):
@@ -112,24 +124,32 @@ def test_an_interrupt_keeps_what_there_is(data):
         if done >= 20:
             raise KeyboardInterrupt
 
-    with zoo.double():
-        fit = maximise(model(), data, steps=1000, key=jax.random.key(0), chunk=10, progress=stop)
-        assert fit.interrupted
-        assert len(fit.history) == 20
-        assert fit.model.log_joint(data) > model().log_joint(data)
+    fit = maximise(model(), data, steps=1000, key=0, run=Run(chunk=10, progress=stop))
+    assert fit.interrupted
+    assert len(fit.history) == 20
+    assert log_joint(fit.model, data) > log_joint(model(), data)
+
+
+class Watch:
+    """New data, which are the old, after every so many steps; remembers what it saw of the model."""
+
+    def __init__(self, data, every, pick):
+        self.data, self.every, self.pick, self.seen = data, every, pick, []
+
+    def __call__(self, model):
+        self.seen.append(np.asarray(self.pick(model)))
+        return self.data
 
 
 def test_data_can_be_renewed_between_chunks(data):
-    seen = []
-
-    def refresh(current, step):
-        seen.append((step, float(current.enter().likelihood.noise)))
-        return data
-
-    with zoo.double():
-        maximise(model(), data, steps=30, key=jax.random.key(0), chunk=10, refresh=refresh)
-    assert [step for step, _ in seen] == [0, 10, 20]
-    assert seen[0][1] != seen[2][1]
+    counts = {}
+    for every in (10, 15, 100):
+        refresh = Watch(data, every, lambda m: m.likelihood.noise.raw)
+        maximise(model(), data, steps=35, key=0, run=Run(chunk=10), refresh=refresh)
+        counts[every] = len(refresh.seen)
+        assert len(np.unique(refresh.seen)) == len(refresh.seen)  # of the model as it is then
+    # Never at the start, where the data are new; at 10, 20 and 30; after the chunks that end at 20 and 30; never.
+    assert counts == {10: 3, 15: 2, 100: 0}
 
 
 @pytest.mark.parametrize("size", [5, 8, 17])
@@ -150,27 +170,24 @@ def test_chunked_sum_equals_the_sum_in_value_and_gradient(size):
         np.testing.assert_allclose(chunked_sum(summand, shared, rows, 8), plain[0], rtol=1e-13)
 
 
-def test_natural_gradients_reach_the_optimum_sooner(data):
+def test_natural_gradients_reach_the_optimum_sooner(data, best):
     start = model(VariationalGP, np.linspace(-2.0, 2.0, 12)[:, None])
-    best = maximise_lbfgs(model(), data)
-    settings = {"steps": 150, "key": jax.random.key(1), "learning_rate": 0.05}
-    fits = [maximise(start, data, natural_rate=rate, **settings) for rate in (None, 0.5)]
-    with zoo.double():
-        value = best.model.log_joint(data)
-        plain, natural = (float(value - fit.model.log_joint(data)) for fit in fits)
+    settings = {"steps": 150, "key": 1}
+    adams = [Adam(learning_rate=0.05, natural_rate=rate) for rate in (None, 0.5)]
+    fits = [maximise(start, data, optimiser=adam, **settings) for adam in adams]
+    value = log_joint(best.model, data)
+    plain, natural = (float(value - log_joint(fit.model, data)) for fit in fits)
     assert 0 < natural < 1.0 < 10.0 < plain
     with pytest.raises(TypeError, match="natural gradients are for a VariationalGP, got ExactGP"):
-        maximise(model(), data, natural_rate=0.1, **settings)
+        maximise(model(), data, optimiser=adams[1], **settings)
 
 
-def test_a_run_ends_when_it_stops_improving(data):
-    fit = maximise(model(), data, steps=5000, key=jax.random.key(0), chunk=20, learning_rate=0.1, patience=3)
+def test_a_run_ends_when_it_stops_improving(data, best):
+    adam = Adam(learning_rate=0.1, patience=3)
+    fit = maximise(model(), data, steps=5000, key=0, optimiser=adam, run=Run(chunk=20))
     assert 60 < len(fit.history) < 2500
     assert len(fit.history) % 20 == 0
-    with zoo.double():
-        np.testing.assert_allclose(
-            fit.model.log_joint(data), maximise_lbfgs(model(), data).model.log_joint(data), atol=0.01
-        )
+    np.testing.assert_allclose(log_joint(fit.model, data), log_joint(best.model, data), atol=0.01)
 
 
 class NoisyQuadratic(AbstractObjective):
@@ -194,48 +211,42 @@ def by_hand(iterates, average):
 
 def iterates(start, data, pick, *, steps, **settings):
     """What ``pick`` finds in the model after each step."""
-    seen = []
-
-    def watch(current, step):
-        seen.append(np.asarray(pick(current)))
-        return data
-
-    maximise(start, data, steps=steps + 1, chunk=1, refresh=watch, **settings)
-    return seen[1:]
+    watch = Watch(data, 1, pick)
+    maximise(start, data, steps=steps + 1, run=Run(chunk=1), refresh=watch, **settings)
+    return watch.seen
 
 
 @pytest.mark.parametrize("average", [1, 10, 1000])
 def test_the_average_of_the_steps_is_the_moving_average(average):
-    start, data = NoisyQuadratic(Real(np.zeros(50))), Data.checked(np.zeros((1, 1)), np.zeros(1))
-    settings = {"key": jax.random.key(0), "learning_rate": 0.2, "average": average}
-    with zoo.double():
-        fit = maximise(start, data, steps=40, **settings)
-        path = iterates(start, data, lambda m: m.theta.raw, steps=40, **settings)
+    start, data = NoisyQuadratic(Real(np.zeros(50))), Data(np.zeros((1, 1)), np.zeros(1))
+    settings = {"key": 0, "optimiser": Adam(learning_rate=0.2, average=average)}
+    fit = maximise(start, data, steps=40, **settings)
+    path = iterates(start, data, lambda m: m.theta.raw, steps=40, **settings)
     np.testing.assert_allclose(fit.model.theta.raw, by_hand(path, average), rtol=1e-12)
     # In what steps of this rate reach, ten of them, less correlated than not, have a smaller error than the last alone.
     if average == 10:
         errors = [np.mean((theta - 1.0) ** 2) for theta in (fit.model.theta.raw, path[-1])]
         assert errors[0] < 0.5 * errors[1]
-    with pytest.raises(ValueError, match="average must be 1 step or more, got 0"):
-        maximise(start, data, steps=1, key=jax.random.key(0), average=0)
+    with pytest.raises(ValueError, match="average must be an integer of at least 1, got 0"):
+        Adam(average=0)
 
 
 def test_the_average_includes_natural_steps_and_survives_an_interrupt(data, tmp_path):
     start = model(VariationalGP, np.linspace(-2.0, 2.0, 5)[:, None])
-    settings = {"key": jax.random.key(0), "average": 4, "natural_rate": 0.3, "batch": 20}
+    settings = {"key": 0, "optimiser": Adam(average=4, natural_rate=0.3, batch=20)}
 
     def stop(done, steps, value):
         if done == 6:
             raise KeyboardInterrupt
 
-    with zoo.double():
-        whole = maximise(start, data, steps=12, chunk=3, **settings)
-        paths = {
-            name: iterates(start, data, lambda m, name=name: getattr(m, name).raw, steps=12, **settings)
-            for name in ("mean", "root")
-        }
-        part = maximise(start, data, steps=12, chunk=3, checkpoint=tmp_path / "run.npz", progress=stop, **settings)
-        resumed = maximise(start, data, steps=12, chunk=3, checkpoint=tmp_path / "run.npz", **settings)
+    checkpoint = tmp_path / "run.npz"
+    whole = maximise(start, data, steps=12, run=Run(chunk=3), **settings)
+    paths = {
+        name: iterates(start, data, lambda m, name=name: getattr(m, name).raw, steps=12, **settings)
+        for name in ("mean", "root")
+    }
+    part = maximise(start, data, steps=12, run=Run(stop, checkpoint, chunk=3), **settings)
+    resumed = maximise(start, data, steps=12, run=Run(None, checkpoint, chunk=3), **settings)
     for name, path in paths.items():
         np.testing.assert_allclose(getattr(whole.model, name).raw, by_hand(path, 4), rtol=1e-10, atol=1e-12)
         np.testing.assert_allclose(getattr(part.model, name).raw, by_hand(path[:6], 4), rtol=1e-10, atol=1e-12)

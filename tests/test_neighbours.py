@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import spectrogp as sg
-from spectrogp.neighbours import (
+from spectrogp.models.neighbours.search import (
     CorrelationFeatures,
     LengthscaleFeatures,
     earlier_neighbours,
