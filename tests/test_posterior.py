@@ -272,3 +272,67 @@ def test_a_sparse_model_needs_no_other_prediction(data):
     A = np.linalg.solve(np.linalg.cholesky(kernel.gram(z)), kernel.cross(z, q))
     np.testing.assert_allclose(mean, 0.0, atol=5 * 0.5 / np.sqrt(4000))
     np.testing.assert_allclose(variance, 1.0 - 0.75 * np.sum(A**2, axis=0), rtol=0.05)
+
+
+# An optimum, covariances, components
+
+
+def test_an_optimum_is_a_posterior_of_one_draw(data):
+    model = ExactGP(sg.kernels.SquaredExponential(Positive(0.5)), Positive(0.3))
+    point = Posterior.at_point(model)
+    assert point.log_joint.shape == (1, 1)
+    for found, expected in zip(point.predict_output(data, X), model.predict_output(data, X), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-10)
+    np.testing.assert_allclose(
+        point.log_predictive_density(data, X, np.zeros(3)),
+        model.log_predictive_density(data, X, np.zeros(3)),
+        rtol=1e-9,
+    )
+    assert point.local_frequency(X).lower is None  # one draw has no interval
+    # Without any free parameter there is still one draw.
+    fixed = Posterior.at_point(ExactGP(sg.kernels.SquaredExponential(0.5), 0.3))
+    np.testing.assert_allclose(fixed.predict(data, X).mean, point.predict(data, X).mean, rtol=1e-10)
+
+
+def test_covariance_is_that_of_the_mixture(two):
+    """E C + E m mᵀ − E m E mᵀ, written out."""
+    means = LEVELS[:, None] * X[:, 0]
+    second = np.mean([np.outer(m, m) + w**2 * np.eye(3) for m, w in zip(means, WIDTHS, strict=True)], axis=0)
+    expected = second - np.outer(means.mean(axis=0), means.mean(axis=0))
+    np.testing.assert_allclose(two.covariance(None, X), expected, rtol=1e-12)
+    np.testing.assert_allclose(two.covariance(None, X, noise=True), expected + NOISE**2 * np.eye(3), rtol=1e-12)
+    np.testing.assert_allclose(np.diag(two.covariance(None, X)), two.predict(None, X).variance, rtol=1e-12)
+
+
+def test_covariance_of_a_neighbour_model_is_its_own():
+    rng = np.random.default_rng(0)
+    data = Data(rng.uniform(-1, 1, (12, 1)), rng.normal(size=12))
+    model = NeighbourGP(sg.kernels.SquaredExponential(0.5), 0.3)
+    near = Neighbourhoods.of(data, data.X, np.arange(12), 11, "lengthscale")
+    np.testing.assert_allclose(
+        Posterior.at_point(model).covariance(near, X), model.covariance(near, X), rtol=1e-9, atol=1e-12
+    )
+
+
+def test_components_follow_the_law_of_total_variance(data):
+    kernel = sg.kernels.SpectralMixture(0.7, [[9.0], [0.5]], Positive([0.9, 0.6]))
+    model = ExactGP(kernel, 0.3)
+    free, rest = partition(model, "hyperparameter")
+    draws = np.log([[[0.9, 0.6], [0.5, 1.1]]])
+    free = eqx.tree_at(lambda m: m.kernel.amplitude.raw, free, draws)
+    posterior = Posterior(free, rest, np.array([[0.0, 1.0]]), {})
+    np.testing.assert_array_equal(posterior.most_probable().kernel.amplitude.raw, draws[0, 1])
+    each = []
+    for i in range(2):
+        realised = posterior.at(0, i).realise()
+        each.append([realised.component_moments(data, X, a) for a in range(2)])
+    mean, lower, upper = posterior.components(data, X, 0.9)
+    assert mean.shape == (3, 2)
+    for a in range(2):
+        means = np.array([draw[a].mean for draw in each])
+        second = np.mean([draw[a].variance + draw[a].mean ** 2 for draw in each], axis=0)
+        np.testing.assert_allclose(mean[:, a], means.mean(axis=0), rtol=1e-8)
+        std = np.sqrt(second - means.mean(axis=0) ** 2)
+        np.testing.assert_allclose(upper[:, a] - mean[:, a], stats.norm.ppf(0.95) * std, rtol=1e-6)
+        np.testing.assert_allclose(mean[:, a] - lower[:, a], stats.norm.ppf(0.95) * std, rtol=1e-6)
+    np.testing.assert_allclose(mean.sum(axis=1), posterior.predict(data, X).mean, atol=1e-9)
