@@ -224,7 +224,7 @@ class Prediction(eqx.Module):
         (lambda: covariance_layers(Z, depth=2, family="se"), "family must be one of nsq, convolutional, chirplet"),
         (lambda: covariance_layers(Z, depth=2, components=0), "components must be an integer of at least 1"),
         (lambda: compositional_layers(Z, depth=2, width=0), "width must be an integer of at least 1"),
-        (lambda: covariance_layers(Z[:, 0], depth=2), r"inducing must have shape \[m, d\]"),
+        (lambda: covariance_layers(Z[None], depth=2), r"inducing must have shape \[m, d\]"),
         (lambda: FunctionGroup(Z, 0.0, warp="identity", trend=np.ones((2, 1))), r"trend must have shape \[1, 1\]"),
         (lambda: Layer(sg.kernels.SquaredExponential(1.0), Z, 1.0, trend=np.ones((1, 1))), "must be Warped"),
         (lambda: Slot(np.zeros(1), 1.0, 0, "exp")(jnp.zeros((1, 1))), "use it inside a Layered kernel"),

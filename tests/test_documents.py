@@ -201,6 +201,11 @@ def test_names_in_the_code_column_exist(name):
     assert not [name for name in names if not name.endswith(".py") and not resolves(name)]
 
 
+def test_kernels_with_a_name_are_in_the_table_of_kernels():
+    table = (ROOT / "docs" / "equations.md").read_text().split("## The one form")[0]
+    assert set(re.findall(r"^\| `[^|]+\| `(\w+)` \|", table, re.MULTILINE)) == set(sg.choices.KERNELS) - {"auto"}
+
+
 # Links
 
 

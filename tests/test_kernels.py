@@ -91,6 +91,22 @@ def test_convolutional_without_frequency_is_quadratic(D):
     assert_close(kernels.Phase(f.lengthscale, lambda X: jnp.ones(len(X)), f.amplitude)(X), K)
 
 
+@pytest.mark.parametrize("case", [case for case in KERNELS if case.reduces], ids=lambda case: case.name)
+@every_dimension
+def test_reduces_to_another(case, D):
+    one, other = case.reduces(functions(D))
+    assert_close(one(inputs(N, D)), other(inputs(N, D)))
+
+
+def test_every_kernel_has_a_row():
+    rows = {type(case.kernel(1)) for case in KERNELS} | {kernels.Layered}
+    found = {getattr(kernels, name) for name in kernels.__all__ if not name.startswith("Abstract")}
+    missing = [
+        kind.__name__ for kind in found - rows if isinstance(kind, type) and issubclass(kind, base.AbstractKernel)
+    ]
+    assert not missing, f"{missing}: give each a row in KERNELS of tests/zoo.py"
+
+
 @every_dimension
 def test_constant_functions_give_a_spectral_mixture(D):
     f, X = functions(D), inputs(N, D)

@@ -122,6 +122,19 @@ def functional(rng):
     return eqx.tree_at(groups, kernel, tuple(rng.normal(size=np.shape(v)) for v in groups(kernel)))
 
 
+OBJECTIVES = (
+    "exact",
+    "collapsed",
+    "variational",
+    "variational, Student",
+    "variational, Bernoulli",
+    "sparse",
+    "neighbours",
+    "full-scale",
+    "linear",
+)
+
+
 @pytest.fixture(scope="module")
 def objectives(data):
     """Models of all kinds with functions, and their data."""
@@ -134,7 +147,7 @@ def objectives(data):
     shifted = lambda likelihood: eqx.tree_at(lambda m: m.likelihood, fitted, likelihood)  # noqa: E731
     sparse = SparseGP(kernel, sigma, Z)
     ones = Data(data.X, (data.y > 0).astype(float))
-    return {
+    made = {
         "exact": (ExactGP(kernel, sigma), data),
         "collapsed": (CollapsedGP(kernel, sigma, Z), data),
         "variational": (fitted, data),
@@ -145,12 +158,11 @@ def objectives(data):
         "full-scale": (FullScaleGP(kernel, sigma, Z), few),
         "linear": (LinearRegression(Positive(2.0), Positive(0.3)), data),
     }
+    assert tuple(made) == OBJECTIVES
+    return made
 
 
-NAMES = ["exact", "collapsed", "variational", "variational, Student", "variational, Bernoulli", "sparse"]
-
-
-@pytest.mark.parametrize("name", [*NAMES, "neighbours", "full-scale", "linear"])
+@pytest.mark.parametrize("name", OBJECTIVES)
 def test_gradients_equal_finite_differences(name, objectives):
     with zoo.double():
         model, seen = objectives[name]
@@ -326,11 +338,11 @@ def test_linear_regression_is_a_gaussian_process_with_a_linear_kernel(data):
     ("case", "metric", "makes"),
     [
         (
-            zoo.KERNELS[2],
+            zoo.BY_NAME["nonstationary quadratic"],
             "correlation",
             [NeighbourGP, lambda *given: FullScaleGP(*given, np.linspace(-1.4, 1.4, 5)[:, None])],
         ),
-        (zoo.KERNELS[3], "lengthscale", [NeighbourGP]),
+        (zoo.BY_NAME["generalized spectral mixture"], "lengthscale", [NeighbourGP]),
     ],
     ids=["correlation", "lengthscale"],
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import warnings
-from functools import cache
+from functools import cache, partial
 from types import FunctionType
 
 import equinox as eqx
@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import spectrogp as sg
+import zoo
 from spectrogp import inference, kernels, models, parameters, posterior, spectra
 from spectrogp.parameters import constrain, partition
 
@@ -108,29 +109,13 @@ INSTANCES = {
     parameters.Real: lambda: parameters.Real(LEVELS, parameters.Normal()),
     parameters.Realised: lambda: group().realise(),
     kernels.Characteristic: lambda: kernels.Characteristic(LEVELS, LEVELS, LEVELS),
-    kernels.Chirplet: lambda: kernels.Chirplet(wave, lambda X: 2.0 * wave(X)),
-    kernels.ConvolutionalSpectral: lambda: kernels.ConvolutionalSpectral(wave, lambda X: 2.0 * wave(X)),
-    kernels.FullConvolutionalSpectral: lambda: kernels.FullConvolutionalSpectral([[0.5]], wave),
-    kernels.GeneralizedSpectral: lambda: kernels.GeneralizedSpectral(0.5, 1.0, 2.0),
-    kernels.GeneralizedSpectralMixture: lambda: kernels.GeneralizedSpectralMixture(wave, wave),
-    kernels.HarmonizableMixture: lambda: kernels.HarmonizableMixture(
-        Z, np.ones((3, 2, 1)), 0.7, 1.5, np.ones((3, 2, 1)) + 0.5j
-    ),
     kernels.IntegratedPhase: lambda: kernels.IntegratedPhase(lambda X: wave(X)[:, None], X[:, 0]),
     kernels.Layer: lambda: constrain(kernels.Layer(kernels.SquaredExponential(0.5), Z, 0.5)),
     kernels.Layered: lambda: constrain(sg.covariance_layers(Z, depth=2)),
     kernels.Local: lambda: kernels.Local(x=X),
-    kernels.NonstationaryQuadratic: lambda: kernels.NonstationaryQuadratic(wave),
-    kernels.Phase: lambda: kernels.Phase(wave, lambda X: wave(X)[:, 0]),
     kernels.PlanePhase: lambda: kernels.PlanePhase(np.ones((1, 1)), wave),
-    kernels.Product: lambda: kernels.Product(kernels.SquaredExponential(0.5), kernels.SpectralMixture(0.5, 2.0)),
     kernels.RealisedLayer: lambda: INSTANCES[kernels.Layer]().realise(KEY),
-    kernels.Scaled: lambda: kernels.Scaled(kernels.SquaredExponential(0.5), lambda X: wave(X)[:, 0]),
     kernels.Slot: lambda: kernels.Slot(np.array(0.1), 0.5, 0, "exp", wave),
-    kernels.SpectralMixture: lambda: kernels.SpectralMixture(0.5, 2.0),
-    kernels.SquaredExponential: lambda: kernels.SquaredExponential(0.5),
-    kernels.Sum: lambda: kernels.Sum(kernels.SquaredExponential(0.5), kernels.SpectralMixture(0.5, 2.0)),
-    kernels.Warped: lambda: kernels.Warped(kernels.SquaredExponential(0.5), wave),
     spectra.LocalSpectrum: lambda: sg.local_spectrum(kernels.SpectralMixture(0.5, 2.0), X),
     models.Bernoulli: models.Bernoulli,
     models.CollapsedGP: lambda: models.CollapsedGP(mixture(), 0.3, Z).realise(),
@@ -162,6 +147,10 @@ INSTANCES = {
     inference.SGHMC: lambda: inference.SGHMC(warmup=20, chains=2, thin=2),
     inference.Target: lambda: target()[0],
 }
+
+# Kernels that are not above: as their rows of the zoo make them.
+for _case in zoo.KERNELS:
+    INSTANCES.setdefault(type(_case.kernel(1)), partial(_case.kernel, 1))
 
 
 def wave_noise(X):

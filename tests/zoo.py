@@ -16,7 +16,7 @@ import numpy as np
 import reference
 import spectrogp as sg
 from spectrogp.models import Data, SparseGP
-from zoo_fields import COMPONENTS, Functions, Mean, Wild, functions
+from zoo_fields import COMPONENTS, FIELDS, Functions, Mean, Wild, functions
 
 __all__ = ["BY_NAME", "COMPONENTS", "DIMENSIONS", "KERNELS", "Case", "functions", "inputs"]
 
@@ -42,6 +42,7 @@ class Case:
     search: Callable[[Wild], Any] | bool = True  # built for the search of negative eigenvalues: as always, so, or not
     refused: Mapping[str, Make] = field(default_factory=dict)  # the message of a ValueError, and what raises it
     mistyped: Mapping[str, Make] = field(default_factory=dict)  # the same of a TypeError
+    reduces: Callable[[Functions], tuple] | None = None  # this kernel in a special case, and the one that it then is
 
     def kernel(self, D):
         return self.build(functions(D))
@@ -60,8 +61,13 @@ def _points(X, **values):
     return reference.points(X, **{name: getattr(value, "numpy", value) for name, value in values.items()})
 
 
-def _case(name, build, pair, needs, **options):
-    """A case whose points need the named fields (``name=field`` where the loop calls it otherwise)."""
+def _case(name, build, pair, needs, *, fields=None, **options):
+    """A case whose points need the named fields (``name=field`` where the loop calls it otherwise).
+
+    ``fields`` are those that this kernel alone has, beside the ones of ``zoo_fields``.
+    """
+    assert not set(fields or {}) & set(FIELDS), f"{name}: there is a field of this name"
+    FIELDS.update(fields or {})
     pairs = [word.split("=") if "=" in word else (word, word) for word in needs.split()]
 
     def at(f, X):
@@ -209,6 +215,10 @@ _MIXTURE = _case(
     lambda f: sg.kernels.SpectralMixture(f.constant_lengthscale, f.constant_frequency, f.amplitude),
     reference.spectral_mixture,
     "lengthscale=constant_lengthscale frequency=constant_frequency amplitude",
+    reduces=lambda f: (
+        sg.kernels.SpectralMixture(f.constant_lengthscale, 0.0, f.amplitude),
+        sg.kernels.SquaredExponential(f.constant_lengthscale, f.amplitude),
+    ),
     spectrum=lambda f, X: (same(f.constant_frequency, X), same(diagonal(f.constant_lengthscale**-2.0), X)),
     refused={
         r"amplitude must be zero or positive, got -0.5": lambda: sg.kernels.SpectralMixture(1.0, 1.0, -0.5),

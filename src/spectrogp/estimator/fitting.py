@@ -240,9 +240,17 @@ def _build(settings: Settings, kernel: AbstractKernel, noise: Gaussian, data: Da
             return models.CollapsedGP(kernel, noise, Z)
         case "full-scale":
             return models.FullScaleGP(kernel, noise, Z)
+        case "svgp":
+            return _with_inducing_values(settings, kernel, noise, data, Z)
+    raise NotImplementedError(f"approximation={approximation!r} is in choices.py, but has no case in _build")
+
+
+def _with_inducing_values(
+    settings: Settings, kernel: AbstractKernel, noise: Gaussian, data: Data, Z: np.ndarray
+) -> models.SparseGP | models.VariationalGP:
     likelihood: AbstractLikelihood = noise if settings.likelihood == "gaussian" else StudentT(noise.noise)
     # Samplers draw the inducing values, and variational inference has a distribution over them.
-    if settings.inference in ("nuts", "sghmc"):
+    if settings.inference not in ("map", "laplace", "dsvi"):
         return models.SparseGP(kernel, likelihood, Z)
     if settings.likelihood == "gaussian":
         return models.VariationalGP(kernel, likelihood, Z)
@@ -292,6 +300,7 @@ def _infer(settings: Settings, model: Any, data: Any, key: Array, progress: Prog
         case "nuts":
             sampler: Any = NUTS(warmup=settings.warmup, chains=settings.chains)
             return whole(sample(sampler, model, data, draws=each, key=key, run=Run(progress)))
-        case _:
+        case "sghmc":
             sampler = SGHMC(warmup=settings.warmup, chains=settings.chains, thin=THIN, batch=batch)
             return whole(sample(sampler, model, data, draws=each, key=key, run=Run(progress, chunk=50)))
+    raise NotImplementedError(f"inference={settings.inference!r} is in choices.INFERENCES, but has no case in _infer")

@@ -27,8 +27,8 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
     Parameters
     ----------
     kernel : str or kernel object, default="auto"
-        A name of ``spectrogp.choices.KERNELS``, started from what is found in the data: "se", "nsq", "sm", "gsm",
-        "hmk", "convolutional", "chirplet" or "phase"; "auto" is "phase" for one input and "convolutional" for several.
+        A name of ``spectrogp.choices.KERNELS``, started from what is found in the data, as "phase" or "sm"; "auto" is
+        "phase" for one input and "convolutional" for several.
         Or a kernel object, in the units of the data: then inputs stay as they are, and outputs are centred only.
     n_components : int or None, default=None
         How many components; None for as many as are significant, at most 4. Stationary kernels have at most so many.

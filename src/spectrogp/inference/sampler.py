@@ -104,7 +104,7 @@ def sample(
     checkpoint, bit for bit; Ctrl-C returns the draws made so far.
 
     Args:
-        sampler: ``NUTS(...)`` or ``SGHMC(...)``, with the number of chains and the length of the warm-up.
+        sampler: One of ``SAMPLERS``, such as ``NUTS(...)``, with the number of chains and the length of the warm-up.
         model: A model, at its optimum if possible.
         data: What it is fitted to.
         draws: Draws of each chain.

@@ -61,6 +61,8 @@ def kernel_from(initial: InitialValues, name: str, *, n_knots: int = 30, seed: i
         seed: Of the inducing inputs in several dimensions.
     """
     name = kernel_name(name, initial.centres.shape[1])
+    if name in KERNELS and name not in _BUILDERS:
+        raise NotImplementedError(f"kernel {name!r} is in choices.KERNELS, but nothing builds it: see @builds")
     if name not in _BUILDERS:
         raise ValueError(f"kernel must be one of {', '.join(KERNELS)}, got {name!r}")
     own = COHERENCE.get(name, 1.0) * initial.scale

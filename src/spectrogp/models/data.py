@@ -74,7 +74,7 @@ class Data(Module):
         """N/n: what a sum over the rows must be multiplied by to stand for all data."""
         return self.size / self.X.shape[0]
 
-    def rows(self, index: Array) -> Data:
+    def rows(self, index: Array | np.ndarray) -> Data:
         """The rows with these numbers, ``index [n]``, as a minibatch of the same whole."""
         X, y, error = (jnp.asarray(part)[index] for part in (self.X, self.y, self.error))
         return Data.unchecked(X, y, error, self.size)
