@@ -171,6 +171,7 @@ def test_gradients(name, data):
         np.testing.assert_allclose(slope, numeric, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_doubly_stochastic_inference_of_a_composition(data):
     """The bound rises, and stays below the marginal likelihood, here by sampling the inner function from its prior.
 

@@ -37,7 +37,13 @@ def test_checks_of_scikit_learn(estimator, check):
 
 
 @pytest.mark.parametrize(
-    "check", [check_fit_idempotent, check_methods_subset_invariance, check_estimators_pickle], ids=lambda f: f.__name__
+    "check",
+    [
+        check_fit_idempotent,
+        pytest.param(check_methods_subset_invariance, marks=pytest.mark.slow),
+        pytest.param(check_estimators_pickle, marks=pytest.mark.slow),
+    ],
+    ids=lambda f: f.__name__,
 )
 def test_checks_of_scikit_learn_with_a_posterior(check):
     """Those that could tell the way of inference, which by default has a posterior."""
@@ -58,6 +64,7 @@ def tone():
     return t[:, None], np.cos(2 * np.pi * 1.5 * t) + 0.1 * rng.normal(size=32)
 
 
+@pytest.mark.slow
 def test_a_pipeline_that_standardises_first_changes_nothing(tone):
     X, y = tone
     alone = sg.SpectralGPRegressor(**FAST).fit(X, y)
@@ -67,6 +74,7 @@ def test_a_pipeline_that_standardises_first_changes_nothing(tone):
     assert pipeline.score(X, y) > 0.9
 
 
+@pytest.mark.slow
 def test_a_search_over_kernels_finds_the_one_for_tones(tone):
     X, y = tone
     search = GridSearchCV(sg.SpectralGPRegressor(**FAST), {"kernel": ["se", "phase"]}, cv=2, error_score="raise")
@@ -79,7 +87,7 @@ def test_a_search_over_kernels_finds_the_one_for_tones(tone):
     assert search.best_estimator_.score(X, y) > 0.9
 
 
-@pytest.mark.parametrize("d", [2, 3])
+@pytest.mark.parametrize("d", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_plane_waves_in_several_dimensions(d):
     """A wave of one and a half cycles over each input, from 80 rows with noise of a seventh of its deviation."""
     rng = np.random.default_rng(d)

@@ -12,7 +12,7 @@ import reference
 import spectrogp as sg
 import zoo
 from spectrogp.kernels import base
-from zoo import BY_NAME, DIMENSIONS, KERNELS, double, functions, inputs
+from zoo import BY_NAME, DIMENSIONS, KERNELS, double, every_kernel_or_slow, functions, inputs
 
 kernels = sg.kernels
 pytestmark = pytest.mark.usefixtures("compile_quickly")
@@ -21,6 +21,7 @@ N, M = 7, 5
 ROUNDING = 1e-12
 
 every_kernel = pytest.mark.parametrize("case", KERNELS, ids=lambda case: case.name.replace(" ", "-"))
+every_kind_of_kernel = pytest.mark.parametrize("case", every_kernel_or_slow())
 every_dimension = pytest.mark.parametrize("D", DIMENSIONS)
 
 
@@ -47,7 +48,7 @@ def test_equals_the_loops(case, D):
     assert_close(kernel(X, Y), case.reference(D, X, Y))
 
 
-@every_kernel
+@every_kind_of_kernel
 def test_matrices_agree_with_each_other(case):
     kernel, X = case.kernel(3), inputs(N, 3)
     p, q = kernel.local(X), kernel.local(X[::-1].copy())
@@ -300,7 +301,7 @@ def differences(value, x, y, h):
 STEPS = {6: (3e-3, 1e-6), 4: (3e-3, 2e-5), 2: (3e-5, 3e-3)}
 
 
-@every_kernel
+@every_kind_of_kernel
 def test_derivatives_at_coincident_inputs(case):
     D = 2
     x = inputs(3, D, seed=4)[1]
@@ -329,7 +330,7 @@ def squared_loss(K):
     return jnp.sum(weights * K**2)
 
 
-@every_kernel
+@every_kind_of_kernel
 def test_gradient_in_the_parameters(case):
     D = 3
     X = inputs(N, D)
@@ -398,7 +399,7 @@ def test_weights_of_a_network_in_a_warp_have_gradients():
 # --- transformations, precision, blocks ---
 
 
-@every_kernel
+@every_kind_of_kernel
 def test_jit_and_vmap(case):
     D = 3
     kernel, X, Y = case.kernel(D), inputs(N, D), inputs(N, D, seed=1)
@@ -409,7 +410,7 @@ def test_jit_and_vmap(case):
     assert_close(both, np.stack([kernel(X), kernel(Y)]))
 
 
-@every_kernel
+@every_kind_of_kernel
 def test_single_precision(case):
     D = 3
     # As many of both: what is compiled for X serves Y.

@@ -108,6 +108,7 @@ def test_a_parameter_without_data_keeps_its_prior():
     np.testing.assert_allclose(np.std(free.draws.kernel.lengthscale.raw), 3.0, rtol=near)
 
 
+@pytest.mark.slow
 def test_minibatches_estimate_the_curvature():
     rng = np.random.default_rng(0)
     X = np.sort(rng.uniform(-2.0, 2.0, (400, 1)), axis=0)

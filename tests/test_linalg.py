@@ -50,6 +50,7 @@ def test_failure_is_named_outside_jit_and_nan_inside():
         assert np.isnan(jax.jit(cholesky)(jnp.asarray(K)).L).any()
 
 
+@pytest.mark.slow
 def test_factor_and_density_have_derivatives_of_both_kinds():
     y = np.linspace(-1.0, 1.0, 5)
     with double():

@@ -113,7 +113,7 @@ def assert_equal_paths(case, p, q, value=VALUE, gradient=GRADIENT):
 
 @optimised
 @every_case
-@pytest.mark.parametrize(("D", "components"), [(1, 1), (3, 2)])
+@pytest.mark.parametrize(("D", "components"), [pytest.param(1, 1, marks=pytest.mark.slow), (3, 2)])
 def test_equals_the_generic_path(case, D, components):
     with double():
         assert_equal_paths(case, *case.sides(12, 8, D, components))

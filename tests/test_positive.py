@@ -39,7 +39,7 @@ def smallest_eigenvalue(K):
 )
 @pytest.mark.parametrize(
     ("D", "examples"),
-    [*((D, 60) for D in DIMENSIONS), *(pytest.param(D, 300, marks=pytest.mark.slow) for D in (1, 2, 3))],
+    [*((D, 30) for D in DIMENSIONS), *(pytest.param(D, 300, marks=pytest.mark.slow) for D in (1, 2, 3))],
 )
 def test_positive_semidefinite(case, D, examples):
     @settings(SEARCH, max_examples=examples)

@@ -106,7 +106,8 @@ def test_variances_are_those_of_the_target(name):
         assert_variances(run(target, len(variances), steps=steps, step_size=0.25), variances)
 
 
-@pytest.mark.parametrize("name", ["log-gamma", pytest.param("log-gamma, noisy", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["log-gamma", "log-gamma, noisy"])
 def test_error_vanishes_with_the_step(name):
     """Too long a step is visible on the skewed target; halving it twice leaves less than 1600 chains can see."""
     target, variances = TARGETS[name]
@@ -171,7 +172,9 @@ def conjugate():
     return model, data, mean, np.sqrt(np.diag(covariance))
 
 
-@pytest.mark.parametrize(("batch", "draws"), [(None, 1500), (20, 1500), pytest.param(20, 4000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("batch", "draws"), [(20, 1500), *(pytest.param(batch, 4000, marks=pytest.mark.slow) for batch in (None, 20))]
+)
 def test_matches_the_exact_posterior_of_a_conjugate_model(conjugate, batch, draws):
     model, data, mean, deviation = conjugate
     sampler = SGHMC(batch=batch, step_size=0.2 if batch is None else 0.1)
@@ -192,6 +195,7 @@ def test_matches_the_exact_posterior_of_a_conjugate_model(conjugate, batch, draw
     np.testing.assert_array_equal(seen, 2.0 * draws)
 
 
+@pytest.mark.slow
 def test_monte_carlo_em_finds_the_best_hyperparameters(conjugate, tmp_path):
     """Integrating v out of the sparse model gives the collapsed bound, which can be maximised directly."""
     _, data, _, _ = conjugate

@@ -68,6 +68,7 @@ def test_with_a_certain_q_it_is_the_model_at_its_mean(data):
         np.testing.assert_allclose(bound.log_joint(data, jax.random.key(0)), expected, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_bound_lies_below_the_marginal_likelihood(data):
     """log p(y) by importance sampling from the prior of the functions; the bound with any q is below it."""
     model = functional()
@@ -87,6 +88,7 @@ def test_the_bound_lies_below_the_marginal_likelihood(data):
         assert best.mean() > start.mean() + 1.0
 
 
+@pytest.mark.slow
 def test_gradients_are_unbiased(data):
     """Means over keys of minibatch gradients against those of all data, whose draws are the same on average."""
     model = DoublyStochasticGP(functional(SparseGP, Z), std=0.2)

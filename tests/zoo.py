@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import reference
 import spectrogp as sg
@@ -599,6 +600,26 @@ KERNELS = [
 ]
 
 BY_NAME = {case.name: case for case in KERNELS}
+
+# What kernels inherit is tried quickly on one of each kind of formula, and on all of them by `make test-all`.
+_REPRESENTATIVES = (
+    "spectral mixture",
+    "convolutional",
+    "chirplet free",
+    "generalized spectral 3/2",
+    "harmonizable",
+    "sum",
+)
+
+
+def every_kernel_or_slow():
+    """All kernels as parameters of a test, those that stand for no others marked as slow."""
+    return [
+        pytest.param(
+            case, id=case.name.replace(" ", "-"), marks=() if case.name in _REPRESENTATIVES else pytest.mark.slow
+        )
+        for case in KERNELS
+    ]
 
 
 def value(kernel):

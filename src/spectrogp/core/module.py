@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from html import escape
 from types import FunctionType
 from typing import Any
 
@@ -40,8 +41,7 @@ class Module(eqx.Module):
         return wl.pformat(self, width=100, custom=_shown, hide_defaults=True)
 
     def _repr_html_(self) -> str:
-        escaped = repr(self).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-        return f'<pre style="line-height: 1.3">{escaped}</pre>'
+        return f'<pre style="line-height: 1.3">{escape(repr(self))}</pre>'
 
 
 def _shown(leaf: Any) -> wl.AbstractDoc | None:

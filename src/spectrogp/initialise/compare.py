@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..core import Key
-from ..inference import Fit, laplace_marginal_likelihood, maximise
+from ..inference import Fit, laplace_marginal_likelihood, maximise, whole
 
 PRODUCTS = 60  # with the Hessian, for the marginal likelihood of each
 
@@ -29,7 +29,7 @@ def best_of(models: Sequence[Any], data: Any, *, steps: int = 100, key: Key, **o
     fits, failures = [], []
     for model in models:
         try:
-            fit = maximise(model, data, steps=steps, key=key, **options)
+            fit = whole(maximise(model, data, steps=steps, key=key, **options))
             fits.append((laplace_marginal_likelihood(fit.model, data, key=key, max_products=PRODUCTS), fit))
         except FloatingPointError as failure:
             failures.append(failure)
