@@ -128,6 +128,7 @@ def test_the_spectrogram_of_deep_csk_is_at_its_frequency():
     np.testing.assert_allclose(np.trapezoid(density, dx=0.03, axis=1), 1.0, atol=1e-6)  # the variance k(x, x)
 
 
+@pytest.mark.slow
 def test_draws_have_the_conditional_moments():
     """Between the inducing inputs, mean and variance over keys are those of the Gaussian conditional."""
     kernel = sg.kernels.NonstationaryQuadratic(0.25)

@@ -51,6 +51,7 @@ def test_checks_of_scikit_learn_with_a_posterior(check):
     check("SpectralGPRegressor", sg.SpectralGPRegressor(**settings, n_draws=10))
 
 
+@pytest.mark.slow
 def test_names_of_columns_are_kept_and_compared():
     pytest.importorskip("pandas")
     check_dataframe_column_names_consistency("SpectralGPRegressor", sg.SpectralGPRegressor(**FAST))

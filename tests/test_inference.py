@@ -84,6 +84,7 @@ def test_an_interrupted_lbfgs_keeps_its_best(data):
     np.testing.assert_allclose(log_joint(fit.model, data), 60 * max(fit.history), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_minibatches_reach_the_full_optimum(data, best):
     neighbours = Neighbourhoods.of(data, np.asarray(data.X), random_order(60, 0), 15)
     some = maximise(
@@ -231,6 +232,7 @@ def test_the_average_of_the_steps_is_the_moving_average(average):
         Adam(average=0)
 
 
+@pytest.mark.slow
 def test_the_average_includes_natural_steps_and_survives_an_interrupt(data, tmp_path):
     start = model(VariationalGP, np.linspace(-2.0, 2.0, 5)[:, None])
     settings = {"key": 0, "optimiser": Adam(average=4, natural_rate=0.3, batch=20)}

@@ -251,6 +251,7 @@ def all_predictions(model, data, X, y, error):
     )
 
 
+@pytest.mark.slow
 def test_joint_predictions_agree_with_each_other(data):
     """Of every model without neighbour sets: covariance, draws and densities are those of its mean and variance."""
     kernel = sg.kernels.ConvolutionalSpectral(0.5, lambda X: 3.0 + X, [0.5, 1.0])

@@ -170,6 +170,7 @@ def test_large_frequencies(case):
         assert_equal_paths(case, *case.sides(**changes))
 
 
+@pytest.mark.slow
 @every_case
 def test_extreme_lengthscales(case):
     changes = {
@@ -414,6 +415,7 @@ def test_forward_mode_on_the_generic_path():
         assert float(jnp.sum(tangent)) == pytest.approx(float(inner), rel=1e-9)
 
 
+@pytest.mark.slow
 @optimised
 def test_memory_beyond_the_result_stays_flat():
     case = BY_NAME["convolutional"]

@@ -112,6 +112,7 @@ def test_functions_are_smooth_in_their_parameters_however_close_the_inducing_inp
     assert np.max(np.abs(moved - moved[0])) < 1e-7  # 3e-6 without the nugget
 
 
+@pytest.mark.slow
 def test_draws_of_functions_have_the_conditional_moments(monkeypatch):
     """Over draws, random waves have exactly the prior's covariance, so Monte-Carlo error is all that remains."""
     group = FunctionGroup(Z[::2], 1.0, warp="identity", lengthscale=0.4, amplitude=0.7)

@@ -14,6 +14,7 @@ from zoo import double
 pytestmark = pytest.mark.usefixtures("compile_quickly")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dimensions", [1, 3])
 def test_squared_exponential_equals_tinygp(dimensions):
     rng = np.random.default_rng(0)

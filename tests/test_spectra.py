@@ -108,6 +108,7 @@ def test_chirplet_frequency_is_the_first_moment_of_its_wigner_distribution(x):
     assert sg.local_spectrum(kernel, np.array([[x]])).xi.item() == pytest.approx(mean, abs=1e-7)
 
 
+@pytest.mark.slow
 def test_frequencies_are_biased_in_gsm_alone():
     """ω = 2π(1 + x/2): a GSM has its spectral peak at 1 + x cycles per unit, the others at 1 + x/2."""
     X = np.array([[0.4], [1.0], [2.0]])
@@ -322,6 +323,7 @@ def test_marginals_and_slices_belong_to_the_full_density(axis):
     assert_close(sg.spectrogram(kernel, X, along, axis=axis, slice_at=at), expected, 1e-14)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("axis", [0, 1])
 def test_marginals_and_slices_of_the_wigner_distribution(axis):
     """For a kernel with an exact spectrogram both have the same marginals and slices."""
