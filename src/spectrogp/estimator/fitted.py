@@ -11,7 +11,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ..core import as_level, as_numbers, at_least, naming
 from ..files import FilePath, save
 from ..models import Data
+from ..parameters import summary
 from ..posterior import Band, LocalFrequency, Posterior, Prediction, Spectrogram
+from .reporting import MAX_DRAWS, report
 from .times import like, numbers_of
 from .units import Units
 
@@ -20,8 +22,6 @@ if TYPE_CHECKING:
 
     from ..initialise import InitialValues
     from ..plots import Report
-
-MAX_DRAWS = 50  # that predictions average over: each costs as much as a prediction at the optimum
 
 
 class FittedMixin:
@@ -205,8 +205,6 @@ class FittedMixin:
         report : Report
             For ``spectrogp.plots.overview`` and ``summary``.
         """
-        from .reporting import report
-
         check_is_fitted(self)
         return report(self, X, y, error, names)
 
@@ -239,8 +237,6 @@ class FittedMixin:
 
     def summary(self) -> str:
         """The fitted parameters: names, values, priors and roles, in standardised units; print it."""
-        from ..parameters import summary
-
         check_is_fitted(self)
         return f"{self.initial_values_}\n\n{summary(self.model_)}"
 

@@ -1,26 +1,34 @@
-"""Reports of a fitted estimator: what it says of its data and its kernel, in the units of the data, evaluated once."""
+"""Reports of a fitted estimator: what it says of its data and its kernel, in the units of the data, evaluated once.
+
+The room ``plots`` is imported where a report is made: a fit alone does not load matplotlib.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..models import Data, Moments
-from ..plots import LEVEL, Along, Labels, Report
 from ..posterior import Band, LocalDraws, Prediction
 from .times import numbers_of, outputs_of
 from .units import unit_names
 
+if TYPE_CHECKING:
+    from ..plots import Along, Labels, Report
+
 ROWS = 2000  # that a report looks at, at most
 DRAWS = 200  # likewise
 GRID = 400  # inputs at which functions are shown
+MAX_DRAWS = 50  # that predictions average over: each costs as much as a prediction at the optimum
 COMPONENTS = 6  # that are drawn one by one, at most
 INPUTS = 3  # along which spectrograms are shown, at most
 
 
 def report(estimator: Any, X: Any, y: Any, error: Any, names: Any) -> Report:
     """The report of a fitted estimator on data, or on those that it was fitted to."""
+    from ..plots import Along, Report
+
     given = _training(estimator) if X is None else Data(np.asarray(numbers_of(X)[0], float), outputs_of(y), error)
     rows = spread(len(given.y), ROWS)
     X, y, error = (np.asarray(part)[rows] for part in (given.X, given.y, given.error))
@@ -51,6 +59,8 @@ def report(estimator: Any, X: Any, y: Any, error: Any, names: Any) -> Report:
 
 def view_along(estimator: Any, axis: int) -> Along:
     """What the kernel says along one input."""
+    from ..plots import Along
+
     at = inputs_along(estimator, axis)
     return Along(axis, at, local_functions(estimator, at))
 
@@ -78,6 +88,8 @@ def columns_of(estimator: Any) -> tuple[str, ...]:
 
 def labels_of(estimator: Any, names: Any = None) -> Labels:
     """How inputs and output are called in figures; ``names`` are those of the inputs, then that of the output."""
+    from ..plots import Labels
+
     *x, y = columns_of(estimator) if names is None else names
     times = tuple(bool(time) for time in estimator.times_)
     return Labels(tuple(x), y, unit_names(tuple(x), times), times)
@@ -97,10 +109,14 @@ def _training(estimator: Any) -> Data:
 
 def _components(estimator: Any, at: np.ndarray, count: int) -> Band | None:
     """Each component's part of the signal, if there are a few: those of many say little one by one."""
+    from ..plots import LEVEL
+
     if not 1 < count <= COMPONENTS:
         return None
     try:
-        inside = estimator.posterior_.components(estimator.data_, estimator._units.inputs(at), LEVEL, max_draws=50)
+        inside = estimator.posterior_.components(
+            estimator.data_, estimator._units.inputs(at), LEVEL, max_draws=MAX_DRAWS
+        )
     except TypeError:  # a kernel that is no sum of components
         return None
     return inside.map(lambda part: estimator.y_scale_ * part)
