@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import time
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from .. import __version__, plots
 from ..core import naming
 from ..estimator import SpectralGPRegressor, columns_of, inputs_along, labels_of, view_along, with_times
-from ..files import TableError, column_names, read_table, replace_file, save, write_table
+from ..files import TableError, column_names, read_table, replace_file, save, write_json, write_table
 from ..loading import load, load_metadata
 from ..plots import LEVEL, Report
 from ..posterior import Band
@@ -96,8 +97,8 @@ def write(fitted: Fitted, report: Report, record: dict[str, Any], out: Path, *, 
     """The model, the summary and the figure of a fit, as files."""
     paths = [out / name for name in ("model.safetensors", "summary.json", "overview.png")]
     save(paths[0], fitted.estimator, fitted.columns._asdict())
-    replace_file(paths[1], (json.dumps(record, indent=2, ensure_ascii=False) + "\n").encode())
-    plots.overview(report, truth=truth).savefig(paths[2], dpi=DPI)
+    write_json(paths[1], record)
+    _write_picture(paths[2], plots.overview(report, truth=truth))
     return paths
 
 
@@ -135,7 +136,7 @@ def spectrogram_table(model: Path, along: str | None, out: Path) -> list[Path]:
     paths = [out / "frequency.csv", out / "spectrogram.png"]
     write_table(paths[0], table)
     labels = labels_of(estimator, (*columns.x, columns.y))
-    plots.spectrogram_figure(view_along(estimator, axis), labels).savefig(paths[1], dpi=DPI)
+    _write_picture(paths[1], plots.spectrogram_figure(view_along(estimator, axis), labels))
     return paths
 
 
@@ -166,6 +167,10 @@ def _chosen(path: Path, x: list[str] | None, y: str | None, error: str | None) -
     if twice := [name for name in wanted if wanted.count(name) > 1]:
         raise TableError(f"column {twice[0]!r} is asked for twice: --x, --y and --error name different columns")
     return Columns(tuple(x), y, error)
+
+
+def _write_picture(path: Path, figure: Figure) -> None:
+    replace_file(path, partial(figure.savefig, format="png", dpi=DPI))
 
 
 def _inputs(table: dict[str, np.ndarray], names: tuple[str, ...]) -> Any:

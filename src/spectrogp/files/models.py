@@ -84,7 +84,7 @@ def save(path: FilePath, tree: Any, metadata: Mapping[str, Any] | None = None) -
     content = safetensors.numpy.save(encoder.tensors, {"spectrogp": text})
     start, end = _preface(content).span("digest")
     _header(content)
-    replace_file(path, content[:start], _digest(content, start, end), content[end:])
+    replace_file(path, content[:start], _digest(content, start, end), memoryview(content)[end:])
 
 
 def read_model(path: FilePath, find: Find) -> Any:
