@@ -104,7 +104,7 @@ def test_an_error_names_the_file_and_not_its_part(tmp_path):
     def full(file):
         raise OSError(28, os.strerror(28))
 
-    with pytest.raises(OSError, match="No space left on device: '.*summary.json'"):
+    with pytest.raises(OSError, match=r"No space left on device: '.*summary.json'"):
         replace_file(tmp_path / "summary.json", full)
 
 

@@ -26,7 +26,8 @@ def reproduce(
     """Make one figure or table: writes NAME.png and NAME.json into ``out``; gives their paths and the numbers.
 
     The same name, seed and ``quick`` give the same numbers. ``quick`` makes a coarser version for a first look, called
-    NAME-quick, and another seed than 0 NAME-seed-SEED, so that neither replaces the full result. Of a table of models ``rows`` may name those to run now, beside which the ones already in ``out`` stay.
+    NAME-quick, and another seed than 0 NAME-seed-SEED, so that neither replaces the full result. Of a table of models
+    ``rows`` may name those to run now, beside which the ones already in ``out`` stay.
     """
     if name not in EXPERIMENTS:
         raise ValueError(f"no figure or table called {name!r}; there are {', '.join(EXPERIMENTS)}")

@@ -1,6 +1,6 @@
 """Files: models as safetensors, tables as CSV and Parquet, and writing that never leaves half a file. No JAX."""
 
-from .atomic import FilePath, replace_file, write_json
+from .atomic import FilePath, replace_file, try_lock, write_json
 from .models import ModelFileError, read_model, read_notes, save
 from .tables import TableError, column_names, read_columns, read_table, write_table
 
@@ -15,6 +15,7 @@ __all__ = [
     "read_table",
     "replace_file",
     "save",
+    "try_lock",
     "write_json",
     "write_table",
 ]

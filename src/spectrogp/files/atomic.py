@@ -45,7 +45,7 @@ def replace_file(path: FilePath, *parts: bytes | memoryview | Callable[[IO[bytes
             os.fsync(file.fileno())
             if fcntl is None:
                 file.close()
-            os.replace(file.name, place)  # while it is locked, where it can be: nobody takes it for abandoned
+            Path(file.name).replace(place)  # while it is locked, where it can be: nobody takes it for abandoned
         _sync_directory(place.parent)
     except OSError as error:
         raise OSError(error.errno, error.strerror or str(error), str(path)) from error
@@ -68,7 +68,7 @@ def _part_of(path: Path) -> Iterator[IO[bytes]]:
         part = path.with_name(f"{path.name}.{os.getpid()}-{next(_written)}.part")
         try:
             with part.open("xb") as file:
-                if _lock(file) and part.exists():  # else another took it for abandoned before it was locked
+                if try_lock(file) and part.exists():  # else another took it for abandoned before it was locked
                     yield file
                     return
         finally:
@@ -86,11 +86,11 @@ def _remove_abandoned(path: Path) -> None:
                 part.unlink()
                 continue
             with part.open("rb") as file:
-                if _lock(file, sure=True):
+                if try_lock(file, sure=True):
                     part.unlink()
 
 
-def _lock(file: IO[bytes], *, sure: bool = False) -> bool:
+def try_lock(file: IO[bytes], *, sure: bool = False) -> bool:
     """Whether an open file is now locked by us; where there are no locks, True unless we must be ``sure``."""
     if fcntl is None:
         return True  # an open file cannot be removed: no lock is needed
