@@ -281,9 +281,9 @@ class _Display:
     @classmethod
     @contextlib.contextmanager
     def shown(cls, name: str, rows: int, log: Any) -> Iterator[_Display]:
-        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:.0f}/{task.total}"))
-        note = TextColumn("{task.fields[note]}")
-        with Progress(*columns, note, TimeElapsedColumn(), console=Console(stderr=True)) as bars:
+        what, count = TextColumn("{task.description}", markup=False), TextColumn("{task.completed:.0f}/{task.total}")
+        note = TextColumn("{task.fields[note]}", markup=False)
+        with Progress(what, BarColumn(), count, note, TimeElapsedColumn(), console=Console(stderr=True)) as bars:
             display = cls(bars, name, rows, log)
             display.say(f"{name}: {rows} rows, process {os.getpid()}")
             yield display

@@ -3,12 +3,14 @@
 from .atomic import FilePath, replace_file, try_lock, write_json
 from .models import ModelFileError, read_model, read_notes, save
 from .tables import TableError, column_names, read_columns, read_table, write_table
+from .text import printable
 
 __all__ = [
     "FilePath",
     "ModelFileError",
     "TableError",
     "column_names",
+    "printable",
     "read_columns",
     "read_model",
     "read_notes",

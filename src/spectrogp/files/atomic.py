@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import itertools
 import json
 import os
@@ -11,10 +12,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
-try:
-    import fcntl
-except ImportError:  # Windows, where a file that is open can be neither moved nor removed
-    fcntl = None  # type: ignore[assignment]
+fcntl: Any = None  # on Windows, where a file that is open can be neither moved nor removed
+with contextlib.suppress(ImportError):
+    fcntl = importlib.import_module("fcntl")
 
 FilePath: TypeAlias = str | os.PathLike[str]
 

@@ -173,7 +173,7 @@ def progress_bar(description: str = "fitting") -> Iterator[Progress]:
     Args:
         description: What stands before the bar.
     """
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}"))
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TextColumn("{task.completed}/{task.total}"))
     more = (TextColumn("{task.fields[objective]}"), TimeRemainingColumn())
     with Bar(*columns, *more, console=Console(stderr=True)) as bar:
         task = bar.add_task(description, total=None, objective="")
