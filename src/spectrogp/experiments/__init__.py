@@ -17,7 +17,7 @@ from ..files import replace_file, write_json
 from ..plots import STYLE
 from .jobs import UnknownRowError, name_of
 
-__all__ = ["UnknownRowError", "reproduce"]
+__all__ = ["UnknownRowError", "name_of", "reproduce"]
 
 
 def reproduce(

@@ -88,7 +88,9 @@ def run_in_chunks(
     path = None if run.checkpoint is None else Path(run.checkpoint)
     mark = "" if path is None else fingerprint((step, state, data, chunk))
     if path is not None and path.exists():
-        state, before, done = load_checkpoint(path, mark, state, _no_records(step, state, data))
+        state, before, done = load_checkpoint(path, mark, state, _no_records(step, state, data), steps)
+        if done:
+            _finite(step, before, 0)
         records.append(before)
 
     def joined() -> Any:
