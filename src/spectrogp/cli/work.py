@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from datetime import date
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -120,11 +121,8 @@ def spectrogram_table(model: Path, along: str | None, out: Path) -> list[Path]:
     if along is not None and along not in columns.x:
         raise ValueError(f"--along: the model has no input {along!r}; it has {', '.join(map(repr, columns.x))}")
     axis = 0 if along is None else columns.x.index(along)
-    at = with_times(inputs_along(estimator, axis), estimator.times_)
-    table: dict[str, Any] = {
-        name: at[:, k].astype("datetime64[us]") if estimator.times_[k] else at[:, k].astype(np.float64)
-        for k, name in enumerate(columns.x)
-    }
+    at = with_times(inputs_along(estimator, axis), estimator.times_, estimator.X_origin_)
+    table: dict[str, Any] = {name: _as_column(at[:, k]) for k, name in enumerate(columns.x)}
     band = estimator.instantaneous_frequency(at, level=LEVEL)
     for end, values in zip(("", "_lower", "_upper"), band, strict=True):
         if values is not None:
@@ -167,6 +165,13 @@ def _chosen(path: Path, x: list[str] | None, y: str | None, error: str | None) -
     if twice := [name for name in wanted if wanted.count(name) > 1]:
         raise TableError(f"column {twice[0]!r} is asked for twice: --x, --y and --error name different columns")
     return Columns(tuple(x), y, error)
+
+
+def _as_column(values: np.ndarray) -> np.ndarray:
+    """Values of one kind, as a table has them."""
+    if values.dtype == object:
+        return np.array(values.tolist(), "datetime64[us]" if isinstance(values[0], date) else None)
+    return values
 
 
 def _write_picture(path: Path, figure: Figure) -> None:
