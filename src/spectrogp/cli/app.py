@@ -232,6 +232,13 @@ def _print_summary(summary: dict[str, Any]) -> None:
         f"mean log density {quality['mean_log_density']:.3f}, {quality['coverage']:.1%} inside 90 % intervals; "
         f"{summary['seconds']:.0f} s"
     )
+    told = summary["diagnostics"]
+    for failure in told["starts_failed"]:
+        terminal.say(f"a start failed: {printable(failure)}")
+    if told["jitter"] > 0:
+        terminal.say(f"covariances needed jitter of {told['jitter']:.1g} of their variance")
+    for stage in told["cut_short"]:
+        terminal.say(f"cut short: {stage}")
     for warning in summary["warnings"]:
         terminal.say(f"warning: {printable(warning)}")
 

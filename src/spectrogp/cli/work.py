@@ -89,6 +89,7 @@ def summary(fitted: Fitted, report: Report) -> dict[str, Any]:
         "initial_values": str(estimator.initial_values_).splitlines(),
         **plots.summary(report),
         "steps": estimator.n_iter_,
+        "diagnostics": estimator.diagnostics_,
         "seconds": fitted.seconds,
         "warnings": fitted.warnings,
     }

@@ -47,6 +47,7 @@ COMPONENTS = 4  # at most, when their number is chosen from the data
 THIN = 10  # steps of SG-HMC for each draw
 TRIAL = 100  # steps by which initial values are compared
 COMPARED = 400  # rows, at most, that they are compared on
+LAST = 25  # steps at the end that are compared with as many before them
 WEAK = 0.5  # share of the centres at which the data must show a frequency, for the ridge to be trusted alone
 
 
@@ -118,13 +119,14 @@ class Settings:
 
 
 class Fitted(NamedTuple):
-    """A model at its optimum with what it was fitted to, its posterior, where it began, and the objective's history."""
+    """A model at its optimum with what it was fitted to, its posterior, where it began, and what happened meanwhile."""
 
     model: Any
     data: Any
     posterior: Posterior
     initial: InitialValues
     history: np.ndarray
+    diagnostics: dict[str, Any]
 
 
 def fit(settings: Settings, data: Data, seed: int, X_scale: np.ndarray) -> Fitted:
@@ -137,14 +139,34 @@ def fit(settings: Settings, data: Data, seed: int, X_scale: np.ndarray) -> Fitte
         # What is found, and what begins there, must not follow outliers either.
         seen = _downweighted(settings, initial, data, seed, of_optimum)
         initial = _initial_values(settings, seen, seed, X_scale)
-    kernel, likelihood = _begin(settings, initial, seen, seed, of_optimum)
+    kernel, likelihood, failures = _begin(settings, initial, seen, seed, of_optimum)
     with settings.progress("optimum") as progress:
         model, given, history = _to_optimum(
             settings, _build(settings, kernel, likelihood, data, seed), data, of_optimum, progress
         )
     with settings.progress("posterior") as progress:
-        posterior = _infer(settings, model, given, of_posterior, progress)
-    return Fitted(model, given, posterior, initial, history)
+        posterior, cut_short = _infer(settings, model, given, of_posterior, progress)
+    diagnostics = {
+        "approximation": settings.approximation_for(data.size),
+        "rows": data.size,
+        "rows_compared": min(data.size, COMPARED),
+        "starts_failed": list(failures),
+        "jitter": models.relative_jitter(model, given),
+        "cut_short": [*_still_rising(history, data.size), *cut_short],
+    }
+    return Fitted(model, given, posterior, initial, history, diagnostics)
+
+
+def _still_rising(history: np.ndarray, rows: int) -> list[str]:
+    """Whether the optimum was not reached: the log joint density rose by more than one to the end, and its noise."""
+    before, last = (history[-2 * LAST : -LAST], history[-LAST:])
+    if len(before) < LAST:
+        return []
+    rise = rows * (np.mean(last) - np.mean(before))
+    noise = rows * np.sqrt((np.var(last) + np.var(before)) / LAST)
+    if rise <= max(1.0, 3.0 * noise):
+        return []
+    return [f"optimum: the log joint density still rose by {rise:.3g} in the last {LAST} steps; raise max_iter"]
 
 
 def _require_memory(settings: Settings, data: Data) -> None:
@@ -206,8 +228,8 @@ def _first(settings: Settings, initial: InitialValues, dimensions: int, seed: in
 
 def _begin(
     settings: Settings, initial: InitialValues, data: Data, seed: int, key: Array
-) -> tuple[AbstractKernel, Gaussian]:
-    """The kernel and the noise to begin with: the best of several initial values, by their fits to some rows."""
+) -> tuple[AbstractKernel, Gaussian, tuple[str, ...]]:
+    """The kernel and the noise to begin with, the best of several by their fits to some rows; and why others failed."""
     dimensions = data.X.shape[1]
 
     def built(initial: InitialValues, name: str | None = None) -> models.ExactGP:
@@ -216,7 +238,7 @@ def _begin(
     first = built(initial)
     single = settings.n_starts == 1 or isinstance(settings.kernel, AbstractKernel)
     if single or not jax.tree.leaves(partition(first, "latent")[0]):  # others are other ridges
-        return first.kernel, first.likelihood
+        return first.kernel, first.likelihood, ()
     rows = _some_rows(data, seed)
     with settings.progress("initial values") as progress:
         options: dict[str, Any] = {
@@ -231,10 +253,10 @@ def _begin(
             fitted = whole(maximise(built(initial, "chirplet"), rows, **options))
             others.insert(1, initial.continuing(fitted.model.kernel))
         if len(others) == 1:
-            return first.kernel, first.likelihood
+            return first.kernel, first.likelihood, ()
         candidates = [first, *(built(other) for other in others[1 : settings.n_starts])]
-        best = best_of(candidates, rows, **options).model
-    return best.kernel, best.likelihood
+        best = best_of(candidates, rows, **options)
+    return best.model.kernel, best.model.likelihood, best.failures
 
 
 def _build(settings: Settings, kernel: AbstractKernel, noise: Gaussian, data: Data, seed: int) -> Any:
@@ -291,18 +313,44 @@ def _to_optimum(
     return found.model, data if refresh is None else refresh(found.model), found.history
 
 
-def _infer(settings: Settings, model: Any, data: Any, key: Array, progress: Progress | None) -> Posterior:
-    """Draws around the optimum."""
+def _infer(
+    settings: Settings, model: Any, data: Any, key: Array, progress: Progress | None
+) -> tuple[Posterior, list[str]]:
+    """Draws around the optimum, and what was left out of them."""
+    if settings.inference == "laplace":
+        return _laplace(settings, model, data, key, progress)
+    return _sampled(settings, model, data, key, progress), []
+
+
+def _laplace(
+    settings: Settings, model: Any, data: Any, key: Array, progress: Progress | None
+) -> tuple[Posterior, list[str]]:
+    # Functions at fixed hyperparameters: the posterior of both together is far from normal.
+    functions = jax.tree.leaves(partition(model, "latent")[0])
+    roles: Any = ("latent",) if functions else ("hyperparameter",)
+    size = sum(np.size(leaf) for leaf in jax.tree.leaves(partition(model, *roles)[0]))
+    followed = [0, size]
+
+    def show(done: int, steps: int, objective: float) -> None:
+        followed[:] = done, steps
+        if progress is not None:
+            progress(done, steps, objective)
+
+    batch = settings.batch_for(data.size)
+    posterior = sample_laplace(model, data, draws=settings.n_draws, key=key, batch=batch, roles=roles, progress=show)
+    if not followed[0] == followed[1] < size:
+        return posterior, []
+    return posterior, [
+        f"posterior: the curvature was followed in {followed[0]} of {size} directions; the others are as wide as their "
+        "prior, and bands may be too wide"
+    ]
+
+
+def _sampled(settings: Settings, model: Any, data: Any, key: Array, progress: Progress | None) -> Posterior:
     batch, each = settings.batch_for(data.size), -(-settings.n_draws // settings.chains)
     match settings.inference:
         case "map":
             return Posterior.at_point(model)
-        case "laplace":
-            # Functions at fixed hyperparameters: the posterior of both together is far from normal.
-            roles: Any = ("latent",) if jax.tree.leaves(partition(model, "latent")[0]) else ("hyperparameter",)
-            return sample_laplace(
-                model, data, draws=settings.n_draws, key=key, batch=batch, roles=roles, progress=progress
-            )
         case "dsvi":
             bound = models.DoublyStochasticGP(model)
             adam, run = Adam(settings.learning_rate, batch), Run(progress, chunk=50)

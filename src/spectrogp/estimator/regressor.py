@@ -84,6 +84,10 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
         What was found in the data before the fit, in the units of the data; print it for a report.
     history_ : array of shape [n_iter_]
         The objective at every step to the optimum; ``n_iter_`` is their number.
+    diagnostics_ : dict
+        What happened on the way: the approximation used, rows fitted to and compared on, why starts failed
+        ("starts_failed"), the jitter that covariances needed as a share of their variance, and which stages ended
+        before they were done ("cut_short").
     X_mean_, X_scale_, y_mean_, y_scale_ : arrays and numbers
         What inputs and outputs were standardised with.
     times_ : bool array of shape [d]
@@ -188,7 +192,7 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
         self.times_ = np.isin(np.arange(numbers.shape[1]), times)
         self.X_origin_ = origins or (0,) * numbers.shape[1]
         self.X_mean_, self.X_scale_, self.y_mean_, self.y_scale_ = units
-        self.model_, self.data_, self.posterior_, initial, self.history_ = found
+        self.model_, self.data_, self.posterior_, initial, self.history_, self.diagnostics_ = found
         self.initial_values_ = initial.in_units(units.X_mean, units.X_scale, float(units.y_scale))
         self.n_iter_ = len(self.history_)
         return self

@@ -1,13 +1,14 @@
 """Where a fit begins: initial values found in the data, kernels that begin there, and the choice among several."""
 
 from .centres import cluster_centres, inducing_inputs
-from .compare import best_of
+from .compare import Best, best_of
 from .initial import InitialValues, Spectrum, show_range
 from .kernels import builds, kernel_from, kernel_name, noise_from
 from .ridges import Ridge, find_ridges, frequency_grid, windowed_power
 from .search import find_initial_values
 
 __all__ = [
+    "Best",
     "InitialValues",
     "Ridge",
     "Spectrum",

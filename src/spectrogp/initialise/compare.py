@@ -3,15 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from ..core import Key
-from ..inference import Fit, laplace_marginal_likelihood, maximise, whole
+from ..inference import laplace_marginal_likelihood, maximise, whole
 
 PRODUCTS = 60  # with the Hessian, for the marginal likelihood of each
 
 
-def best_of(models: Sequence[Any], data: Any, *, steps: int = 100, key: Key, **options: Any) -> Fit:
+class Best(NamedTuple):
+    """The best of several fits.
+
+    Args:
+        model: The fitted model.
+        history: Of its objective (per data point).
+        evidence: The approximate log marginal likelihood of all that were compared; not a number for those that failed.
+        failures: Why those failed.
+    """
+
+    model: Any
+    history: np.ndarray
+    evidence: tuple[float, ...]
+    failures: tuple[str, ...]
+
+
+def best_of(models: Sequence[Any], data: Any, *, steps: int = 100, key: Key, **options: Any) -> Best:
     """Maximise each model for a few steps and keep the fit of the largest (approximate) marginal likelihood.
 
     For models of the same data, such as one kernel from several initial values or with several priors. A model that
@@ -26,13 +44,17 @@ def best_of(models: Sequence[Any], data: Any, *, steps: int = 100, key: Key, **o
     """
     if not models:
         raise ValueError("models must hold at least one model, got none")
-    fits, failures = [], []
+    fits: list[tuple[float, Any]] = []
+    failures = []
     for model in models:
         try:
             fit = whole(maximise(model, data, steps=steps, key=key, **options))
             fits.append((laplace_marginal_likelihood(fit.model, data, key=key, max_products=PRODUCTS), fit))
         except FloatingPointError as failure:
             failures.append(failure)
-    if not fits:
+            fits.append((np.nan, None))
+    if len(failures) == len(models):
         raise failures[0]
-    return max(fits, key=lambda pair: pair[0])[1]
+    evidence, found = zip(*fits, strict=True)
+    best = found[int(np.nanargmax(evidence))]
+    return Best(best.model, best.history, evidence, tuple(map(str, failures)))

@@ -5,6 +5,7 @@ from .base import BLOCK, AbstractModel, AbstractObjective, as_outputs
 from .collapsed import CollapsedGP
 from .data import Data
 from .exact import ExactGP
+from .jitter import relative_jitter
 from .likelihoods import AbstractLikelihood, Bernoulli, Gaussian, StudentT
 from .linear import LinearRegression
 from .memory import require_collapsed, require_exact, require_joint
@@ -37,6 +38,7 @@ __all__ = [
     "as_outputs",
     "likelihoods",
     "random_order",
+    "relative_jitter",
     "require_collapsed",
     "require_exact",
     "require_joint",

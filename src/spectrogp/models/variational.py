@@ -18,6 +18,7 @@ from .base import BLOCK, AbstractModel, as_gaussian, as_likelihood
 from .conditioning import collapsed, whitened_covariance, whitened_marginals
 from .data import Data
 from .likelihoods import AbstractLikelihood
+from .memory import require_collapsed
 from .moments import Moments
 
 _CHUNK = 128
@@ -110,6 +111,7 @@ class VariationalGP(AbstractModel):
         """
         model = self.realise()
         noise = as_gaussian(model.likelihood).variance(data)
+        require_collapsed(data.y.shape[0], model.inducing.shape[0])
         z, p = model.kernel.local(model.inducing), model.kernel.local(data.X)
         Kzx = model.kernel.cross(z, p)
         _, posterior = collapsed(data.y, model.kernel.gram(z), Kzx, model.kernel.diagonal(p), noise)

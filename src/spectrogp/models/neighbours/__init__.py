@@ -1,6 +1,6 @@
 """Nearest neighbours: how they are found, the sets of them, and the models that condition on them."""
 
-from .model import AbstractNeighbourModel, FullScaleGP, NeighbourGP
+from .model import AbstractNeighbourModel, FullScaleGP, NeighbourGP, joint
 from .search import Metric, random_order
 from .sets import Neighbourhoods, Refresh
 
@@ -11,5 +11,6 @@ __all__ = [
     "NeighbourGP",
     "Neighbourhoods",
     "Refresh",
+    "joint",
     "random_order",
 ]

@@ -1,0 +1,99 @@
+"""What happened on the way of a fit is on the fitted object and in the summary."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import spectrogp as sg
+from spectrogp.cli import app
+from spectrogp.estimator import fitting
+from spectrogp.initialise import best_of, compare
+from spectrogp.models import CollapsedGP, Data, ExactGP, NeighbourGP, Refresh, relative_jitter
+
+pytestmark = pytest.mark.usefixtures("compile_quickly")
+
+X = np.linspace(0.0, 3.0, 40)[:, None]
+DATA = Data(X, np.cos(2.0 * np.pi * X[:, 0]))
+QUICK = {"n_starts": 1, "n_knots": 6, "random_state": 0}
+
+
+@pytest.mark.parametrize("noise", [1e-9, 0.1])
+def test_jitter_is_told(noise):
+    """A smooth kernel on close inputs is singular to rounding unless there is noise."""
+    kernel = sg.kernels.SquaredExponential(1.0)
+    exact, collapsed, near = ExactGP(kernel, noise), CollapsedGP(kernel, noise, X), NeighbourGP(kernel, noise)
+    found = [relative_jitter(exact, DATA), relative_jitter(collapsed, DATA)]
+    found.append(relative_jitter(near, Refresh(DATA, 30)(near)))
+    ladder = [1e-12, 1e-10, 1e-8]
+    expected = [noise < 0.1, True, noise < 0.1]  # that of inducing inputs has no noise
+    assert [value > 0.0 for value in found] == expected
+    for value in found:
+        assert value == 0.0 or np.min(np.abs(value / np.array(ladder) - 1.0)) < 1e-6
+
+
+def test_a_start_that_fails_is_told(monkeypatch):
+    density, calls = compare.laplace_marginal_likelihood, []
+
+    def second_fails(*arguments, **options):
+        calls.append(0)
+        if len(calls) == 2:
+            raise FloatingPointError("the curvature is not finite")
+        return density(*arguments, **options)
+
+    monkeypatch.setattr(compare, "laplace_marginal_likelihood", second_fails)
+    models = [
+        ExactGP(sg.kernels.NonstationaryQuadratic(sg.FunctionGroup(X[:3], s, shape=(1, 1))), 0.1) for s in (1, 2, 3)
+    ]
+    best = best_of(models, DATA, steps=2, key=0)
+    assert best.failures == ("the curvature is not finite",)
+    assert [np.isfinite(value) for value in best.evidence] == [True, False, True]
+    assert len(best.history) == 2
+    calls[:] = [0]
+    with pytest.raises(FloatingPointError, match="not finite"):  # there is no other
+        best_of(models[:1], DATA, steps=2, key=0)
+
+
+@pytest.mark.parametrize(
+    ("history", "rising"),
+    [
+        (np.linspace(0.0, 1.0, 100), True),  # 40 rows: by 0.25 · 40 in 25 steps
+        (np.append(np.linspace(0.0, 1.0, 50), np.ones(50)), False),
+        (np.random.default_rng(0).normal(size=100), False),  # noise of minibatches
+        (np.arange(10.0), False),  # too few to tell
+    ],
+)
+def test_an_optimum_that_was_not_reached(history, rising):
+    assert bool(fitting._still_rising(history, 40)) == rising
+
+
+def test_stages_that_were_cut_short_are_on_the_estimator():
+    model = sg.SpectralGPRegressor(inference="laplace", max_iter=60, n_draws=5, **QUICK)
+    whole, limited = fitting.sample_laplace, []
+
+    def few(*arguments, **options):
+        return whole(*arguments, max_products=2, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fitting, "sample_laplace", few)
+        model.fit(X, DATA.y)
+    limited = model.diagnostics_["cut_short"]
+    assert any("the curvature was followed in 2 of" in line for line in limited)
+    assert any("still rose by" in line for line in limited)  # 60 steps are few
+    assert (model.diagnostics_["rows"], model.diagnostics_["approximation"]) == (40, "exact")
+    assert model.diagnostics_["starts_failed"] == []
+
+
+def test_they_are_in_the_summary(tmp_path, monkeypatch):
+    monkeypatch.setattr(fitting.models, "relative_jitter", lambda *_: 1e-8)
+    sg.write_table(tmp_path / "data.csv", {"t": X[:, 0], "y": np.asarray(DATA.y)})
+    options = ["--quick", "--kernel", "sm", "--inference", "map", "--out", str(tmp_path)]
+    done = CliRunner().invoke(app, ["fit", str(tmp_path / "data.csv"), *options])
+    assert done.exit_code == 0, done.output
+    record = json.loads((tmp_path / "summary.json").read_text(encoding="utf-8"))["diagnostics"]
+    assert record["jitter"] == 1e-8
+    assert "covariances needed jitter of 1e-08 of their variance" in done.stdout
+    assert [f"cut short: {line}" in done.stdout for line in record["cut_short"]] == [True] * len(record["cut_short"])
