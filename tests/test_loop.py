@@ -19,8 +19,8 @@ import pytest
 
 import spectrogp as sg
 from spectrogp.inference import NUTS, AbstractStep, Adam, Run, maximise, progress_bar, run_in_chunks, sample, whole
-from spectrogp.inference.checkpoints import fingerprint, load_checkpoint, save_checkpoint
-from spectrogp.models import Data, ExactGP
+from spectrogp.inference.checkpoints import Checkpoint, fingerprint, load_checkpoint, save_checkpoint
+from spectrogp.models import Data, ExactGP, NeighbourGP, Refresh
 from spectrogp.parameters import LogNormal, Positive
 
 pytestmark = pytest.mark.usefixtures("compile_quickly")
@@ -94,6 +94,32 @@ def test_foreign_and_broken_checkpoints_are_refused(tmp_path):
         fit(checkpoint)
 
 
+@pytest.mark.parametrize("last", [4, 6, 10])
+def test_a_run_that_renews_its_data_goes_on_with_the_last_ones(tmp_path, last):
+    """Neighbours are found anew after every four steps; the run is stopped before, between and after."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, (40, 2))
+    data = Data(X, np.sin(6.0 * X[:, 0]))
+    # The lengthscales of the two inputs change places in the fit, and with them who is near.
+    kernel = sg.kernels.SquaredExponential(Positive(np.array([1.0, 0.3]), LogNormal(0.5, 1.0)))
+    model = NeighbourGP(kernel, Positive(0.5, LogNormal(0.5, 1.0)))
+    refresh = Refresh(data, 3, every=4, metric="lengthscale")
+    settings = {"steps": 12, "key": 0, "optimiser": Adam(0.3), "refresh": refresh}
+
+    def stop(done, steps, objective):
+        if done == last:
+            raise KeyboardInterrupt
+
+    def found(*run):
+        return maximise(model, refresh(model), run=Run(*run, chunk=2), **settings)
+
+    never = found()
+    assert found(stop, tmp_path / "run.checkpoint").interrupted
+    resumed = found(None, tmp_path / "run.checkpoint")
+    np.testing.assert_array_equal(resumed.history, never.history)
+    assert eqx.tree_equal(resumed.model, never.model)
+
+
 STATE = {"values": np.linspace(0.0, 1.0, 3), "count": np.asarray(2), "key": jax.random.key(0)}
 ROWS = {"objective": np.empty((0,)), "draws": np.empty((0, 3))}
 
@@ -101,13 +127,13 @@ ROWS = {"objective": np.empty((0,)), "draws": np.empty((0, 3))}
 def kept(path, **change):
     """A checkpoint of four steps of six, with parts of it forged."""
     parts = {"done": 4, "state": STATE, "records": {"objective": np.arange(4.0), "draws": np.ones((4, 3))}} | change
-    save_checkpoint(path, "mark", parts["state"], parts["records"], parts["done"])
+    save_checkpoint(path, "mark", Checkpoint(parts["state"], parts["records"], parts["done"], parts.get("renewed")))
     return load_checkpoint(path, "mark", STATE, ROWS, 6)
 
 
 def test_a_checkpoint_comes_back_as_it_was(tmp_path):
-    state, records, done = kept(tmp_path / "run.checkpoint")
-    assert done == 4
+    state, records, done, renewed = kept(tmp_path / "run.checkpoint", renewed=(2, STATE | {"count": np.asarray(7)}))
+    assert (done, renewed[0], int(renewed[1]["count"])) == (4, 2, 7)
     assert jax.random.key_data(state["key"]).tolist() == jax.random.key_data(STATE["key"]).tolist()
     np.testing.assert_array_equal(state["values"], STATE["values"])
     np.testing.assert_array_equal(records["objective"], np.arange(4.0))
@@ -120,6 +146,8 @@ def test_a_checkpoint_comes_back_as_it_was(tmp_path):
         ({"done": 10**9}, "1000000000 of 6 steps"),
         ({"done": 3}, r"expected float64 \[3, 3\], got float64 \[4, 3\]"),
         ({"done": True}, "True of 6"),
+        ({"renewed": (5, STATE)}, "5 of 4 steps"),
+        ({"renewed": (2, {"values": STATE["values"]})}, "expected 3 arrays, got 1"),
         ({"state": STATE | {"values": np.full(3, np.nan)}}, "not a number"),
         ({"state": STATE | {"values": np.zeros(4)}}, r"expected float64 \[3\], got float64 \[4\]"),
         ({"state": STATE | {"values": np.zeros(3, np.float32)}}, "got float32"),

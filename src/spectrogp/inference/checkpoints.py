@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -28,14 +28,25 @@ def fingerprint(tree: PyTree) -> str:
     return digest.hexdigest()
 
 
-def save_checkpoint(path: Path, mark: str, state: PyTree, records: PyTree, done: int) -> None:
+class Checkpoint(NamedTuple):
+    """Where a run is: its state, the records of the steps done, and when and in which state the data were renewed."""
+
+    state: Any
+    records: Any
+    done: int
+    renewed: tuple[int, Any] | None = None
+
+
+def save_checkpoint(path: Path, mark: str, reached: Checkpoint) -> None:
     """Write a checkpoint so that a crash at any moment leaves either the last one or this one."""
-    leaves = [_plain(leaf) for leaf in jax.tree.leaves(state)]
-    save(path, {"done": done, "state": leaves, "records": jax.tree.leaves(records)}, {"fingerprint": mark})
+    content = {"done": reached.done, "state": _leaves(reached.state), "records": jax.tree.leaves(reached.records)}
+    if reached.renewed is not None:
+        content["renewed"] = {"at": reached.renewed[0], "state": _leaves(reached.renewed[1])}
+    save(path, content, {"fingerprint": mark})
 
 
-def load_checkpoint(path: Path, mark: str, state: PyTree, records: PyTree, steps: int) -> tuple[Any, Any, int]:
-    """State, records and number of steps done, of the run that has this fingerprint.
+def load_checkpoint(path: Path, mark: str, state: PyTree, records: PyTree, steps: int) -> Checkpoint:
+    """Where the run that has this fingerprint is.
 
     A checkpoint is a file of arrays like those of models: damage is found by its SHA-256, and what it holds must be of
     the shapes of this ``state`` and of ``records`` without rows, for at most so many ``steps``.
@@ -49,25 +60,40 @@ def load_checkpoint(path: Path, mark: str, state: PyTree, records: PyTree, steps
             f"{path} is the checkpoint of another run: the model, the data, the key or the settings differ; go on with "
             "what it was made with, or remove it"
         )
-    leaves, structure = jax.tree.flatten(state)
     rows, shape = jax.tree.flatten(records)
     try:
-        done = found["done"]
-        if type(done) is not int or not 0 <= done <= steps:
-            raise ValueError(f"{done!r} of {steps} steps are done")
-        saved = _checked(found["state"], [_plain(leaf) for leaf in leaves])
-        if any(array.dtype.kind == "f" and np.any(np.isnan(array)) for array in saved):
-            raise ValueError("a value of its state is not a number")
+        done = _count(found["done"], steps)
         kept = _checked(found["records"], [np.empty((done, *row.shape[1:]), row.dtype) for row in rows])
+        reached, renewed = _restored(found["state"], state), None
+        if "renewed" in found:
+            renewed = _count(found["renewed"]["at"], done), _restored(found["renewed"]["state"], state)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         reason = f"{path} is not a checkpoint of this run ({error})"
         raise ValueError(f"{reason}; remove it, or name another file") from error
-    state = jax.tree.unflatten(structure, [_like(*pair) for pair in zip(leaves, saved, strict=True)])
-    return state, jax.tree.unflatten(shape, kept), done
+    return Checkpoint(reached, jax.tree.unflatten(shape, kept), done, renewed)
 
 
 def _no_class(*_: str) -> None:
     """Checkpoints hold arrays and no objects."""
+
+
+def _count(value: Any, most: int) -> int:
+    if type(value) is not int or not 0 <= value <= most:
+        raise ValueError(f"{value!r} of {most} steps are done")
+    return value
+
+
+def _leaves(state: PyTree) -> list[np.ndarray]:
+    return [_plain(leaf) for leaf in jax.tree.leaves(state)]
+
+
+def _restored(arrays: Any, state: PyTree) -> Any:
+    """A state like this one, of arrays that were read and are numbers."""
+    leaves, structure = jax.tree.flatten(state)
+    saved = _checked(arrays, _leaves(state))
+    if any(array.dtype.kind == "f" and np.any(np.isnan(array)) for array in saved):
+        raise ValueError("a value of its state is not a number")
+    return jax.tree.unflatten(structure, [_like(*pair) for pair in zip(leaves, saved, strict=True)])
 
 
 def _checked(arrays: Any, like: list[np.ndarray]) -> list[np.ndarray]:

@@ -21,7 +21,7 @@ from rich.progress import Progress as Bar
 
 from ..core import at_least
 from ..files import FilePath
-from .checkpoints import fingerprint, is_key, load_checkpoint, save_checkpoint
+from .checkpoints import Checkpoint, fingerprint, is_key, load_checkpoint, save_checkpoint
 
 Progress = Callable[[int, int, float], None]  # steps done, steps in all, objective
 
@@ -79,19 +79,22 @@ def run_in_chunks(
     """Run a number of steps: the last state, all records stacked along a new first axis, and whether Ctrl-C ended it.
 
     An objective that is not finite stops the run with an error that names the step. Ctrl-C ends it after the last whole
-    chunk and keeps what there is. ``renew(state, index, data)`` may replace the data between chunks, and
+    chunk and keeps what there is. ``renew(state, index, data)`` may replace the data between chunks (by what these
+    arguments alone decide: a run that goes on asks once more), and
     ``stop(objectives so far)`` end the run early.
     """
     state = jax.tree.map(_strong, state)
     records: list[Any] = []
-    done, chunk = 0, run.chunk
+    done, chunk, renewed = 0, run.chunk, None
     path = None if run.checkpoint is None else Path(run.checkpoint)
     mark = "" if path is None else fingerprint((step, state, data, chunk))
     if path is not None and path.exists():
-        state, before, done = load_checkpoint(path, mark, state, _no_records(step, state, data), steps)
+        state, before, done, renewed = load_checkpoint(path, mark, state, _no_records(step, state, data), steps)
         if done:
             _finite(step, before, 0)
         records.append(before)
+        if renew is not None and renewed is not None:  # the data are those of the last time
+            data = renew(renewed[1], renewed[0], data)
 
     def joined() -> Any:
         parts = records or [_no_records(step, state, data)]
@@ -100,12 +103,12 @@ def run_in_chunks(
     def save() -> None:
         if path is not None:
             records[:] = [joined()]
-            save_checkpoint(path, mark, state, records[0], done)
+            save_checkpoint(path, mark, Checkpoint(state, records[0], done, renewed))
 
     try:
         while done < steps:
-            if renew is not None:
-                data = renew(state, done, data)
+            if renew is not None and (new := renew(state, done, data)) is not data:
+                data, renewed = new, (done, state)
             count = min(chunk, steps - done)
             reached, part = _run(step, state, jnp.asarray(done), jnp.asarray(done + count), data, chunk)
             part = jax.tree.map(lambda leaf: np.asarray(leaf)[:count], part)  # noqa: B023 (used at once)
