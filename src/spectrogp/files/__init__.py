@@ -1,14 +1,17 @@
 """Files: models as safetensors, tables as CSV and Parquet, and writing that never leaves half a file. No JAX."""
 
 from .atomic import FilePath, replace_file
+from .cells import TableError, listed, quoted
 from .models import ModelFileError, read_model, read_notes, save
-from .tables import TableError, column_names, read_columns, read_table, write_table
+from .tables import column_names, read_columns, read_table, write_table
 
 __all__ = [
     "FilePath",
     "ModelFileError",
     "TableError",
     "column_names",
+    "listed",
+    "quoted",
     "read_columns",
     "read_model",
     "read_notes",
