@@ -11,6 +11,8 @@ import numpy as np
 
 Place: TypeAlias = Callable[[int], str]  # names the file, the column, and the row with the given index
 
+LONGEST_CELL = 1_100  # characters of a number or time: the smallest float64, with all its zeros and digits, has 1,077
+
 _MISSING = {"", "na", "n/a", "nan", "nat", "none", "null"}
 # A time zone belongs to a time of day, and a fraction to seconds.
 _ISO = re.compile(
@@ -40,6 +42,11 @@ class TableError(ValueError):
 def quoted(text: str, most: int = 60) -> str:
     """A name or a cell in an error: quoted, with control characters escaped as ``repr`` does, and not endless."""
     return repr(text) if len(text) <= most else f"{text[:most]!r}… ({len(text):,} characters)"
+
+
+def one_line(text: str) -> str:
+    """A message of another library in one line, without control characters."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in " ".join(text.split()))
 
 
 def listed(names: Sequence[str], most: int = 10) -> str:
@@ -83,6 +90,9 @@ def is_value(text: str) -> bool:
 
 def parsed(cells: list[str], place: Place) -> np.ndarray:
     """A column of text as numbers, or as times if its first cell is one."""
+    if max(map(len, cells)) > LONGEST_CELL:
+        i = next(i for i, cell in enumerate(cells) if len(cell) > LONGEST_CELL)
+        raise TableError(f"{place(i)}: expected a number or a time, got {quoted(cells[i])}")
     cells = [cell.strip() for cell in cells]
     refuse(np.array([cell.lower() in _MISSING for cell in cells]), place, "the value is missing")
     return _parsed_times(cells, place) if _ISO.fullmatch(cells[0]) else _parsed_numbers(cells, place)
@@ -90,7 +100,7 @@ def parsed(cells: list[str], place: Place) -> np.ndarray:
 
 def _parsed_numbers(cells: list[str], place: Place) -> np.ndarray:
     try:
-        if not _plain("".join(cells)):
+        if not _plain("".join(set(cells))):
             raise ValueError
         values = np.array(cells, dtype=np.float64)
     except ValueError:
@@ -106,16 +116,11 @@ def _parsed_numbers(cells: list[str], place: Place) -> np.ndarray:
             raise TableError(f"{place(i)}: the value is too large for float64, got {quoted(cells[i])}")
     refuse_not_finite(values, place)
     if all(_INTEGER.fullmatch(cell) for cell in cells):
-        return integers([_integer(cell) for cell in cells], place)
+        return integers([int(cell) for cell in cells], place)
     for i in large:  # integers among decimals
         if _INTEGER.fullmatch(cells[i]):
-            _refuse_lost_digits(_integer(cells[i]), place(i))
+            _refuse_lost_digits(int(cells[i]), place(i))
     return values
-
-
-def _integer(text: str) -> int:
-    # int refuses more than 4,300 digits, leading zeros included; Decimal does not, but is slower.
-    return int(text) if len(text) < 100 else int(Decimal(text))
 
 
 def _is_number(text: str) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .cells import Place, TableError, integers, parsed, refuse, refuse_not_finite, times
+from .cells import LONGEST_CELL, Place, TableError, integers, one_line, parsed, refuse, refuse_not_finite, times
 from .selection import place_in, refuse_too_many_values, wanted_of
 
 # Columns, and groups of rows, of a file: pyarrow takes 30 µs and 7 kB for each before anything is read.
@@ -20,20 +20,29 @@ LARGEST = 100_000
 def read(path: Path, columns: Sequence[str] | None) -> dict[str, np.ndarray]:
     """The columns that are wanted, as numbers and times."""
     arrow, _ = _arrow(path)
-    # The oldest kind of times, INT96, counts nanoseconds in any year. As 64-bit nanoseconds they would wrap around.
-    with _opened(path, coerce_int96_timestamp_unit="us") as file:
-        wanted = wanted_of(path, file.schema_arrow.names, columns)
-        refuse_too_many_values(path, file.metadata.num_rows, len(wanted))
+    with _opened(path) as file:
+        schema, metadata = file.schema_arrow, file.metadata
+        wanted = wanted_of(path, schema.names, columns)
+        refuse_too_many_values(path, metadata.num_rows, len(wanted))
+        # As a dictionary, text that is repeated takes memory once, as it does in the file.
+        text = [name for name in wanted if _is_text(arrow, schema.field(name).type)]
+        leaves = map(metadata.schema.column, range(metadata.num_columns))
+        kinds = {leaf.path: leaf.physical_type for leaf in leaves}
+        old = [name for name in wanted if kinds.get(name) == "INT96"]
+        if len(wanted) == metadata.num_columns:
+            _refuse_long_values(path, metadata)
+    # INT96, the oldest kind of times, has nanoseconds in any year: as 64-bit nanoseconds they would wrap around.
+    with _opened(path, metadata, read_dictionary=text, coerce_int96_timestamp_unit="us") as file:
         table = file.read(columns=wanted)
+        table.validate(full=True)
         if not table.num_rows:
             raise TableError(f"{path} has no rows of values")
-        kinds = {column.path: column.physical_type for column in map(file.schema.column, range(len(file.schema)))}
-    old = [name for name in wanted if kinds.get(name) == "INT96"]
-    found = {name: _converted(arrow, table[name], place_in(path, name)) for name in wanted}
+        found = {name: _converted(arrow, table[name], place_in(path, name)) for name in wanted}
     if old:
-        with _opened(path, coerce_int96_timestamp_unit="ns") as file:
+        with _opened(path, metadata, coerce_int96_timestamp_unit="ns") as file:
             table = file.read(columns=old)
-        found |= {name: _with_nanoseconds(found[name], table[name].to_numpy(), place_in(path, name)) for name in old}
+            for name in old:
+                found[name] = _with_nanoseconds(found[name], table[name].to_numpy(), place_in(path, name))
     return found
 
 
@@ -55,17 +64,28 @@ def written(path: Path, columns: dict[str, np.ndarray]) -> bytes:
     arrow, parquet = _arrow(path)
     content = io.BytesIO()
     try:
-        parquet.write_table(arrow.table(columns), content)
+        parquet.write_table(arrow.table(columns), content, write_page_checksum=True)
     except UnicodeEncodeError as error:
         raise TableError(f"{path}: Parquet cannot keep the names: {error}") from error
     return content.getvalue()
 
 
+def _refuse_long_values(path: Path, metadata: Any) -> None:
+    """Refuse a file that would unpack to more bytes than numbers and times have, however they are written."""
+    # Of the sizes of single columns pyarrow 26 speaks in a way that ends the process if a file is damaged.
+    size = sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups))
+    if size > 2**20 + 2 * LONGEST_CELL * metadata.num_rows * metadata.num_columns:
+        raise TableError(
+            f"{path} unpacks to {size:,} bytes, too many for {metadata.num_rows:,} rows of {metadata.num_columns:,} "
+            "columns of numbers and times: name the columns to read"
+        )
+
+
 def _converted(arrow: Any, column: Any, place: Place) -> np.ndarray:
     kind, types = column.type, arrow.types
     refuse(column.is_null().to_numpy(), place, "the value is missing")
-    if types.is_string(kind) or types.is_large_string(kind):
-        return parsed(column.to_pylist(), place)
+    if types.is_dictionary(kind) and _is_text(arrow, kind.value_type):
+        return parsed([cell for chunk in column.chunks for cell in _cells(chunk)], place)
     if types.is_decimal(kind):
         return parsed([format(value, "f") for value in column.to_pylist()], place)
     if types.is_timestamp(kind) or types.is_date(kind):
@@ -80,6 +100,15 @@ def _converted(arrow: Any, column: Any, place: Place) -> np.ndarray:
     raise TableError(f"{place(0)}: expected a number or a time, got a column of {kind}")
 
 
+def _is_text(arrow: Any, kind: Any) -> bool:
+    return bool(arrow.types.is_string(kind) or arrow.types.is_large_string(kind))
+
+
+def _cells(chunk: Any) -> list[str]:
+    different = chunk.dictionary.to_pylist()
+    return [different[i] for i in chunk.indices.to_pylist()]
+
+
 def _with_nanoseconds(microseconds: np.ndarray, nanoseconds: np.ndarray, place: Place) -> np.ndarray:
     wrapped = nanoseconds.astype("datetime64[us]") != microseconds
     if not np.any(wrapped):
@@ -90,16 +119,22 @@ def _with_nanoseconds(microseconds: np.ndarray, nanoseconds: np.ndarray, place: 
 
 
 @contextmanager
-def _opened(path: Path, **options: Any) -> Iterator[Any]:
+def _opened(path: Path, metadata: Any = None, **options: Any) -> Iterator[Any]:
     """A Parquet file to read from."""
     arrow, parquet = _arrow(path)
     try:
-        with parquet.ParquetFile(path, thrift_container_size_limit=LARGEST, **options) as file:
+        with parquet.ParquetFile(
+            path,
+            metadata=metadata,
+            thrift_container_size_limit=LARGEST,
+            page_checksum_verification=True,  # of files that have checksums, as those of write_table do
+            **options,
+        ) as file:
             yield file
     except (TableError, MemoryError):
         raise
     except (arrow.ArrowException, OSError, ValueError) as error:
-        raise TableError(f"{path} is not a Parquet file that can be read: {' '.join(str(error).split())}") from error
+        raise TableError(f"{path} is not a Parquet file that can be read: {one_line(str(error))}") from error
 
 
 def _arrow(path: Path) -> tuple[Any, Any]:
