@@ -134,6 +134,10 @@ def _opened(path: Path, metadata: Any = None, **options: Any) -> Iterator[Any]:
     except (TableError, MemoryError):
         raise
     except (arrow.ArrowException, OSError, ValueError) as error:
+        if "Exceeded size limit" in str(error):
+            raise TableError(
+                f"{path} has more than {LARGEST:,} columns or groups of rows: write it with fewer"
+            ) from error
         raise TableError(f"{path} is not a Parquet file that can be read: {one_line(str(error))}") from error
 
 
