@@ -145,3 +145,38 @@ def test_inputs_of_several_kinds_keep_their_digits():
     assert mixed[:, 1].tolist() == [0.5, 1.5]
     np.testing.assert_array_equal(mixed[:, 2].astype("datetime64[ns]"), fine)
     np.testing.assert_array_equal(mixed[:, 3].astype("datetime64[us]"), coarse)
+
+
+def test_a_table_without_columns_has_no_inputs(tmp_path):
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(arrow.table({}), tmp_path / "table.parquet")
+    with pytest.raises(TableError, match=r"table\.parquet has no columns: expected one of outputs"):
+        work._chosen(tmp_path / "table.parquet", None, None, None)
+
+
+# The campaign of benchmarks/torture, in short
+
+
+def test_small_hostile_tables_are_read_rightly_or_refused_in_a_line(tmp_path):
+    pytest.importorskip("pyarrow")
+    from benchmarks.torture.hostile_tables import cases, wrong_with
+
+    tried, wrong = 0, {}
+    for case in cases():
+        if isinstance(case.content, bytes) and len(case.content) < 100_000:
+            tried += 1
+            path = write(tmp_path / f"table{case.extension}", case.content)
+            if failure := wrong_with(path, case.expected):
+                wrong[case.name] = failure
+    assert not wrong
+    assert tried > 150
+
+
+@pytest.mark.slow
+def test_hostile_tables_take_little_time_and_memory(tmp_path):
+    pytest.importorskip("pyarrow")
+    from benchmarks.torture.tables import section
+
+    for trials in section(True, 0, tmp_path):
+        assert not trials.failures
+        assert trials.tried >= 20

@@ -157,6 +157,8 @@ def load_model(path: Path) -> tuple[SpectralGPRegressor, Columns]:
 
 def _chosen(path: Path, x: list[str] | None, y: str | None, error: str | None) -> Columns:
     names = column_names(path)
+    if not names:
+        raise TableError(f"{path} has no columns: expected one of outputs and at least one of inputs")
     known = set(names)
     for option, name in (*(("--x", name) for name in x or ()), ("--y", y), ("--error", error)):
         if name is not None and name not in known:
