@@ -12,7 +12,7 @@ from spectrogp import experiments
 @pytest.mark.slow
 def test_quick_version(tmp_path):
     paths, numbers = experiments.reproduce("chirp", tmp_path, quick=True, seed=0)
-    kept = sorted(path.name for path in (tmp_path / "chirp.rows").iterdir())
+    kept = sorted(path.name for path in (tmp_path / "chirp-quick.rows").iterdir())
     assert kept == ["csk.json", "csk.npz"]  # and no checkpoints
     assert np.ptp(imread(paths[0])[..., :3]) > 0.9
     kernels = [name for name, entry in numbers.items() if isinstance(entry, dict)]

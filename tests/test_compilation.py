@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import zlib
 
 import pytest
 
-from spectrogp.core import cache_compilations
+from spectrogp.core import cache_compilations, compilation
 
 PROGRAM = """
 import sys
@@ -25,17 +26,68 @@ print(sum("cache_hits" in name for name in events), sum("cache_misses" in name f
 """
 
 
-def test_the_second_process_compiles_nothing(tmp_path):
-    place = tmp_path / "cache"
-    counts = []
-    for _ in range(2):
-        command = [sys.executable, "-c", PROGRAM, str(place)]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603
-        counts.append([int(word) for word in done.stdout.split()])
-    (hits, misses), (later_hits, later_misses) = counts
-    assert (hits, misses > 0) == (0, True)
-    assert (later_hits, later_misses) == (misses, 0)
+def hits_and_misses(place):
+    command = [sys.executable, "-c", PROGRAM, str(place)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603
+    return tuple(int(word) for word in done.stdout.split())
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory):
+    """The directory after a first process, and what that had to compile."""
+    place = tmp_path_factory.mktemp("programs") / "cache"
+    hits, misses = hits_and_misses(place)
+    assert hits == 0
+    return place, misses
+
+
+def test_the_second_process_compiles_nothing(first):
+    place, misses = first
+    assert misses > 0
+    assert len(list(place.iterdir())) == misses  # and nothing else: the process has tidied up
+    assert hits_and_misses(place) == (misses, 0)
     assert place.stat().st_mode & 0o077 == 0
+
+
+def test_programs_that_lost_their_end_are_compiled_once_more(first):
+    place, misses = first
+    for entry in place.iterdir():
+        os.truncate(entry, entry.stat().st_size // 2)
+    assert hits_and_misses(place) == (0, misses)
+    assert hits_and_misses(place) == (misses, 0)
+
+
+def test_what_a_process_wrote_by_halves_is_not_kept(tmp_path, monkeypatch):
+    """A full disk in the middle of an entry, and a process that is killed: neither leaves a trace."""
+    monkeypatch.setattr(compilation, "LARGEST", 150)
+    own = compilation._own.__wrapped__(tmp_path)
+    whole = {name: zlib.compress(os.urandom(60)) for name in "abc"}
+    for age, (name, content) in enumerate(whole.items()):
+        (own / f"{name}-cache").write_bytes(content)
+        os.utime(own / f"{name}-cache", (age, age))
+    (own / "d-cache").write_bytes(whole["a"][:-1])
+    other = tmp_path / "process-killed"
+    other.mkdir()
+    (other / "lock").touch()
+    (other / "x-cache").write_bytes(whole["a"])
+    again = compilation._own.__wrapped__(tmp_path)
+    assert not other.exists()
+    assert own.exists()  # it is alive
+    with (own / "lock").open("rb") as lock:
+        compilation._give_back(tmp_path, own, lock, os.getpid())
+    # The oldest had to go: three have more than 150 bytes.
+    kept = {f"{name}-cache.{len(whole[name])}" for name in "bc"}
+    assert {path.name for path in tmp_path.iterdir()} == kept | {again.name}
+
+
+def test_without_a_home_directory_the_error_says_what_to_set(monkeypatch):
+    def nobody():
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(compilation.Path, "home", nobody)
+    with pytest.raises(FileNotFoundError, match=r"this user has no home directory .*: set XDG_CACHE_HOME"):
+        cache_compilations()
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="permissions are those of POSIX")

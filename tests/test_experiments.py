@@ -31,7 +31,7 @@ def made(tmp_path_factory):
         out = tmp_path_factory.mktemp(name) / "new" / "directory"
         run = CliRunner().invoke(app, ["reproduce", name, "--out", str(out), "--quick"])
         assert run.exit_code == 0, run.output
-        return out, run.output, json.loads((out / f"{name}.json").read_text(encoding="utf-8"))
+        return out, run.output, json.loads((out / f"{name}-quick.json").read_text(encoding="utf-8"))
 
     return make
 
@@ -41,10 +41,10 @@ def made(tmp_path_factory):
 )
 def test_writes_a_picture_and_its_numbers(made, name):
     out, output, record = made(name)
-    assert sorted(path.name for path in out.iterdir()) == [f"{name}.json", f"{name}.png"]
-    assert f"{name}.png" in output.replace("\n", "")
+    assert sorted(path.name for path in out.iterdir()) == [f"{name}-quick.json", f"{name}-quick.png"]
+    assert f"{name}-quick.png" in output.replace("\n", "")
     assert (record["name"], record["seed"], record["quick"]) == (name, 0, True)
-    picture = imread(out / f"{name}.png")
+    picture = imread(out / f"{name}-quick.png")
     assert picture.shape[1] > 1000
     assert np.ptp(picture[..., :3]) > 0.9  # something is drawn
 

@@ -58,7 +58,10 @@ ODD = {
         't,y\n1,"2\n' + "3,4\n" * 50_000,
         r"row 1: field larger .*; is a quote opened there and not closed\?$",
     ),
-    "zeros": ("t,y\n1,2\n" + "\0" * 5_000_000, "row 2: more than 4,194,304 characters, the most of a row$"),
+    "zeros": (
+        "t,y\n1,2\n" + "\0" * 5_000_000,
+        "row 2: more than 4,194,304 characters, the most of a row; is it a table",
+    ),
     "empty lines": ("t,y\n1,2" + "\n" * 1_000_003, "row 2: 1,000,001 empty lines before it, is this a table"),
     "UTF-16": ("t,y\n1,2".encode("utf-16"), "is not a CSV file in UTF-8 but text in UTF-16: save it as UTF-8$"),
     "gzip": (gzip.compress(b"t,y\n1,2\n"), "is not a CSV file in UTF-8 but compressed"),

@@ -241,7 +241,7 @@ def test_the_average_includes_natural_steps_and_survives_an_interrupt(data, tmp_
         if done == 6:
             raise KeyboardInterrupt
 
-    checkpoint = tmp_path / "run.npz"
+    checkpoint = tmp_path / "run.checkpoint"
     whole = maximise(start, data, steps=12, run=Run(chunk=3), **settings)
     paths = {
         name: iterates(start, data, lambda m, name=name: getattr(m, name).raw, steps=12, **settings)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -76,6 +77,34 @@ def test_rows_that_are_there_are_kept_unless_their_settings_differ(made, monkeyp
     assert run(out, changed, only=[]) == {}  # not asked for, and what is there is another
     with pytest.raises(AssertionError, match="run again"):
         run(out, {"first": jobs.Row(never, {"steps": 20})}, seed=1)
+
+
+def test_no_row_replaces_another(tmp_path):
+    """A quick version, another seed, or other settings: each is kept beside what was there."""
+
+    def constant(job, *, steps):
+        return jobs.Outcome({"mse": float(steps)}, {"steps": np.array(steps)})
+
+    def made(steps, **options):
+        return run(tmp_path, {"first": jobs.Row(constant, {"steps": steps})}, **options)["first"].scores["mse"]
+
+    assert made(20) == 20.0
+    assert made(5, quick=True) == 5.0
+    assert made(6, seed=3) == 6.0
+    assert made(21) == 21.0
+    places = [path for path in tmp_path.iterdir() if path.is_dir()]
+    assert sorted(path.name for path in places) == ["trial-quick.rows", "trial-seed-3.rows", "trial.rows"]
+    kept = tmp_path / "trial.rows"
+    assert sorted(path.name for path in kept.iterdir()) == ["first.1.json", "first.1.npz", "first.json", "first.npz"]
+    assert json.loads((kept / "first.1.json").read_text(encoding="utf-8"))["scores"] == {"mse": 20.0}
+    assert np.load(kept / "first.1.npz")["steps"] == 20
+    assert "is kept as first.1.json" in (tmp_path / "trial.log").read_text(encoding="utf-8")
+
+
+def test_peak_memory_is_left_out_where_the_system_does_not_tell(monkeypatch):
+    """As on Windows, which has no module ``resource``."""
+    monkeypatch.setitem(sys.modules, "resource", None)
+    assert jobs._peak_memory() == {}
 
 
 @pytest.mark.parametrize("stage", ["fit", "draws"])

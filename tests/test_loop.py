@@ -19,7 +19,7 @@ import pytest
 
 import spectrogp as sg
 from spectrogp.inference import NUTS, AbstractStep, Adam, Run, maximise, progress_bar, run_in_chunks, sample, whole
-from spectrogp.inference.checkpoints import fingerprint
+from spectrogp.inference.checkpoints import fingerprint, load_checkpoint, save_checkpoint
 from spectrogp.models import Data, ExactGP
 from spectrogp.parameters import LogNormal, Positive
 
@@ -61,7 +61,7 @@ test_loop.fit({checkpoint!r}, progress)
 
 
 def test_a_killed_run_goes_on_to_the_same_result(tmp_path):
-    checkpoint = tmp_path / "run.npz"
+    checkpoint = tmp_path / "run.checkpoint"
     code = CHILD.format(tests=str(Path(__file__).parent), checkpoint=str(checkpoint))
     environment = os.environ | {"PYTHONPATH": str(SOURCE)}
     child = subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True)  # noqa: S603
@@ -82,7 +82,7 @@ def test_a_killed_run_goes_on_to_the_same_result(tmp_path):
 
 
 def test_foreign_and_broken_checkpoints_are_refused(tmp_path):
-    checkpoint = tmp_path / "run.npz"
+    checkpoint = tmp_path / "run.checkpoint"
     fit(checkpoint)
     with pytest.raises(ValueError, match="is the checkpoint of another run: the model, the data, the key"):
         fit(checkpoint, seed=1)
@@ -92,6 +92,56 @@ def test_foreign_and_broken_checkpoints_are_refused(tmp_path):
     checkpoint.write_bytes(checkpoint.read_bytes()[:100])
     with pytest.raises(ValueError, match="is not a checkpoint"):
         fit(checkpoint)
+
+
+STATE = {"values": np.linspace(0.0, 1.0, 3), "count": np.asarray(2), "key": jax.random.key(0)}
+ROWS = {"objective": np.empty((0,)), "draws": np.empty((0, 3))}
+
+
+def kept(path, **change):
+    """A checkpoint of four steps of six, with parts of it forged."""
+    parts = {"done": 4, "state": STATE, "records": {"objective": np.arange(4.0), "draws": np.ones((4, 3))}} | change
+    save_checkpoint(path, "mark", parts["state"], parts["records"], parts["done"])
+    return load_checkpoint(path, "mark", STATE, ROWS, 6)
+
+
+def test_a_checkpoint_comes_back_as_it_was(tmp_path):
+    state, records, done = kept(tmp_path / "run.checkpoint")
+    assert done == 4
+    assert jax.random.key_data(state["key"]).tolist() == jax.random.key_data(STATE["key"]).tolist()
+    np.testing.assert_array_equal(state["values"], STATE["values"])
+    np.testing.assert_array_equal(records["objective"], np.arange(4.0))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"done": -3}, "-3 of 6 steps are done"),
+        ({"done": 10**9}, "1000000000 of 6 steps"),
+        ({"done": 3}, r"expected float64 \[3, 3\], got float64 \[4, 3\]"),
+        ({"done": True}, "True of 6"),
+        ({"state": STATE | {"values": np.full(3, np.nan)}}, "not a number"),
+        ({"state": STATE | {"values": np.zeros(4)}}, r"expected float64 \[3\], got float64 \[4\]"),
+        ({"state": STATE | {"values": np.zeros(3, np.float32)}}, "got float32"),
+        ({"state": {"values": STATE["values"]}}, "expected 3 arrays, got 1"),
+        ({"records": {"draws": np.ones((4, 3))}}, "expected 2 arrays, got 1"),
+    ],
+)
+def test_forged_checkpoints_are_refused(tmp_path, change, message):
+    with pytest.raises(ValueError, match=rf"run.checkpoint is not a checkpoint of this run \(.*{message}"):
+        kept(tmp_path / "run.checkpoint", **change)
+
+
+def test_every_flipped_bit_of_a_checkpoint_is_found(tmp_path):
+    path = tmp_path / "run.checkpoint"
+    kept(path)
+    content = path.read_bytes()
+    for place in range(0, 8 * len(content), 7):
+        flipped = bytearray(content)
+        flipped[place // 8] ^= 1 << place % 8
+        path.write_bytes(flipped)
+        with pytest.raises(ValueError, match="is not a checkpoint"):
+            load_checkpoint(path, "mark", STATE, ROWS, 6)
 
 
 def test_fingerprints_see_values_settings_and_structure():

@@ -604,3 +604,28 @@ def test_mutated_structures_load_or_are_refused(tmp_path):
         except ModelFileError:
             outcomes.append("refused")
     assert min(outcomes.count("loaded"), outcomes.count("refused")) > 30
+
+
+GROWS = """
+import resource, sys
+from spectrogp.files import ModelFileError
+from spectrogp.loading import load
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+try:
+    load(sys.argv[1])
+except ModelFileError as error:
+    print(error)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+def test_a_file_of_holes_is_refused_before_it_is_read(tmp_path):
+    """Six gibibytes behind a good start: the header tells how long the file must be."""
+    path = tmp_path / "big"
+    save(path, {"a": np.arange(3.0)})
+    size = path.stat().st_size
+    os.truncate(path, 6 * 2**30)
+    done = subprocess.run([sys.executable, "-c", GROWS, path], capture_output=True, text=True, check=True)  # noqa: S603
+    message, grown = done.stdout.splitlines()
+    assert f"it has {6 * 2**30} bytes, but its header tells of {size}" in message
+    assert int(grown) < 20_000  # kB

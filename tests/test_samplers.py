@@ -111,12 +111,12 @@ def test_a_run_that_was_stopped_goes_on_bit_for_bit(row, short, tmp_path):
         if done == warmup + CHUNK:
             raise KeyboardInterrupt
 
-    part = run(row, progress=stop, checkpoint=tmp_path / "run.npz")
+    part = run(row, progress=stop, checkpoint=tmp_path / "run.checkpoint")
     assert part.interrupted
     assert part.log_joint.shape == (row.sampler.chains, CHUNK)
     np.testing.assert_array_equal(part.log_joint, short.log_joint[:, :CHUNK])
     seen = []
-    resumed = run(row, progress=lambda done, *_: seen.append(done), checkpoint=tmp_path / "run.npz")
+    resumed = run(row, progress=lambda done, *_: seen.append(done), checkpoint=tmp_path / "run.checkpoint")
     assert seen == [warmup + 40]  # one chunk was left
     assert same(resumed, short)
 

@@ -206,7 +206,7 @@ def test_monte_carlo_em_finds_the_best_hyperparameters(conjugate, tmp_path):
     model = SparseGP(kernel, Positive(0.5, prior), Z)
     sampler = SGHMC(warmup=600, step_size=0.2, optimise=("hyperparameter",), learning_rate=0.03, window=200)
     settings = {"draws": 10, "key": 0, "warn": False}
-    checkpoint = tmp_path / "run.npz"
+    checkpoint = tmp_path / "run.checkpoint"
 
     def stop(done, steps, value):
         if done >= 200:

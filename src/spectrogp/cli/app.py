@@ -1,25 +1,28 @@
 """The command line: ``spectrogp fit | predict | spectrogram | demo | reproduce``.
 
 Heavy imports stay inside the commands, so that ``spectrogp --help`` answers at once. What is wrong with the input is
-said in one line on stderr, with exit code 2.
+said in one line on stderr. Exit codes: 0 done; 2 something is wrong with the arguments, the data or the disk; 128 and
+its number for a signal (130 Ctrl-C, 143 SIGTERM, 129 SIGHUP), after which no half-written file is left; 1 a mistake of
+this library.
 """
 
 from __future__ import annotations
 
-import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from ..choices import APPROXIMATIONS, EXPERIMENTS, INFERENCES, KERNELS, LIKELIHOODS, TABLES
+from ..files import printable
+from . import terminal
 
-BAD_INPUT, INTERRUPTED = 2, 130
+BAD_INPUT = 2
 
 
 class _Commands(TyperGroup):
@@ -29,12 +32,12 @@ class _Commands(TyperGroup):
         try:
             status = super().main(*args, **settings | {"standalone_mode": False})
         except typer.Abort:
-            status = INTERRUPTED
+            status = terminal.interrupted()
         except Exception as error:
             if not hasattr(error, "format_message"):  # not typer's own
                 raise
-            status = _say(error.format_message())
-        sys.exit(status if isinstance(status, int) else 0)
+            status = _refuse(error.format_message())
+        sys.exit(terminal.finish(status if isinstance(status, int) else 0))
 
 
 app = typer.Typer(cls=_Commands, pretty_exceptions_enable=False, add_completion=False)
@@ -144,7 +147,7 @@ def demo(out: Out = Path("out/demo"), quick: Quick = False, seed: Seed = 0) -> N
         from .demo import demo as run
 
         _prepare(out)
-        numbers, summary, paths = run(out, quick=quick, seed=seed, say=typer.echo)
+        numbers, summary, paths = run(out, quick=quick, seed=seed, say=terminal.say)
     _print_summary(summary)
     _print_numbers(numbers)
     _print_paths(paths)
@@ -188,85 +191,71 @@ def _prepare(out: Path) -> None:
     try:
         cache_compilations()
     except OSError as error:  # a read-only home is no reason to stop
-        typer.echo(f"compiled programs are not kept: {error}", err=True)
+        terminal.complain(f"compiled programs are not kept: {error}")
 
 
 @contextmanager
 def _plainly() -> Iterator[None]:
-    """Errors that the input is to blame for end the command with one line, as all public functions raise them."""
+    """Errors that the input is to blame for, and signals, end the command with one line and its exit code."""
     try:
         yield
-    except (ValueError, TypeError, OSError, ImportError, FloatingPointError) as error:
-        if isinstance(error, BrokenPipeError):
-            raise
-        raise typer.Exit(_say(str(error) or type(error).__name__)) from error
+    except KeyboardInterrupt as error:
+        raise typer.Exit(terminal.interrupted()) from error
+    except OSError as error:
+        named = error.filename is not None and error.strerror is not None
+        raise typer.Exit(_refuse(f"{error.filename}: {error.strerror}" if named else str(error))) from error
+    except (ValueError, TypeError, ImportError, FloatingPointError, MemoryError) as error:
+        raise typer.Exit(_refuse(str(error) or type(error).__name__)) from error
 
 
-def _say(message: str) -> int:
-    typer.echo(f"spectrogp: {' '.join(message.split())}", err=True)
+def _refuse(message: str) -> int:
+    terminal.complain(message)
     return BAD_INPUT
 
 
 def _print_summary(summary: dict[str, Any]) -> None:
     """The components, and the quality of the fit."""
     import numpy as np
-    from rich.console import Console
-    from rich.table import Table
 
     from ..initialise import show_range
 
-    console, unit = Console(), summary["unit"]
-    table = Table(box=None, pad_edge=False)
-    table.add_column("component", no_wrap=True)
-    for column in (f"frequency ({unit})", "median 90 % band", f"amplitude σ ({summary['data']['y']})"):
-        table.add_column(column, justify="right")
+    head = ["component", f"frequency ({summary['unit']})", "median 90 % band", f"amplitude σ ({summary['data']['y']})"]
+    rows = []
     for number, entry in enumerate(summary["components"], 1):
         frequency = show_range(np.array(entry["frequency"]))
         band = "–" if entry["band"] is None else " × ".join(f"± {width:.2g}" for width in entry["band"])
-        table.add_row(str(number), frequency, band, show_range(np.array(entry["amplitude"])[:, None]))
-    console.print(table)
+        rows.append([str(number), frequency, band, show_range(np.array(entry["amplitude"])[:, None])])
+    terminal.say_table(head, rows)
     quality = summary["fit"]
-    console.print(
+    terminal.say(
         f"noise {summary['noise']:.3g}; of the {summary['data']['rows']} rows fitted to: R² {quality['r2']:.4f}, "
         f"mean log density {quality['mean_log_density']:.3f}, {quality['coverage']:.1%} inside 90 % intervals; "
-        f"{summary['seconds']:.0f} s",
-        highlight=False,
+        f"{summary['seconds']:.0f} s"
     )
     for warning in summary["warnings"]:
-        console.print(f"warning: {warning}", style="yellow", highlight=False, soft_wrap=True)
+        terminal.say(f"warning: {printable(warning)}")
 
 
 def _print_numbers(numbers: dict[str, Any]) -> None:
     """A table of the numbers: one row for each entry when there are several, else one for each scalar."""
-    from rich.console import Console
-    from rich.table import Table
-
     nested = {key: value for key, value in numbers.items() if isinstance(value, dict)}
     columns = list(dict.fromkeys(name for entry in nested.values() for name in entry)) or ["value"]
     lines = nested or {key: {"value": value} for key, value in numbers.items() if isinstance(value, int | float)}
-    table = Table(box=None, pad_edge=False)
-    table.add_column("", no_wrap=True)
-    for column in columns:
-        table.add_column(column.replace("_", " "), justify="right", overflow="fold")
-    for key, entry in lines.items():
-        table.add_row(key, *(f"{entry[column]:.3g}" if column in entry else "–" for column in columns))
-    Console().print(table)
+    rows = [
+        [key, *(f"{entry[column]:.3g}" if column in entry else "–" for column in columns)]
+        for key, entry in lines.items()
+    ]
+    terminal.say_table(["", *(column.replace("_", " ") for column in columns)], rows)
 
 
 def _print_paths(paths: list[Path]) -> None:
     for path in paths:
-        typer.echo(f"wrote {path}")
-
-
-def _stop(*_: Any) -> NoReturn:
-    typer.echo("interrupted", err=True)
-    sys.exit(INTERRUPTED)
+        terminal.say(f"wrote {printable(str(path))}")
 
 
 def main() -> None:
     """Entry point of the ``spectrogp`` command."""
-    # Loops of inference end early at KeyboardInterrupt and give what they have; here an interrupt ends the command.
-    signal.signal(signal.SIGINT, _stop)
+    terminal.prepare()
     app()
 
 

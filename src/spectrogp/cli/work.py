@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-import json
 import time
 import warnings
 from collections import Counter
+from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from .. import __version__, plots
 from ..core import naming
 from ..estimator import SpectralGPRegressor, columns_of, inputs_along, labels_of, view_along, with_times
-from ..files import TableError, column_names, listed, quoted, read_table, replace_file, save, write_table
+from ..files import (
+    TableError,
+    column_names,
+    listed,
+    quoted,
+    read_table,
+    replace_file,
+    save,
+    write_json,
+    write_table,
+)
 from ..loading import load, load_metadata
 from ..plots import LEVEL, Report
 from ..posterior import Band
@@ -98,8 +110,8 @@ def write(fitted: Fitted, report: Report, record: dict[str, Any], out: Path, *, 
     """The model, the summary and the figure of a fit, as files."""
     paths = [out / name for name in ("model.safetensors", "summary.json", "overview.png")]
     save(paths[0], fitted.estimator, fitted.columns._asdict())
-    replace_file(paths[1], (json.dumps(record, indent=2, ensure_ascii=False) + "\n").encode())
-    plots.overview(report, truth=truth).savefig(paths[2], dpi=DPI)
+    write_json(paths[1], record)
+    _write_picture(paths[2], plots.overview(report, truth=truth))
     return paths
 
 
@@ -121,11 +133,8 @@ def spectrogram_table(model: Path, along: str | None, out: Path) -> list[Path]:
     if along is not None and along not in columns.x:
         raise ValueError(f"--along: the model has no input {along!r}; it has {', '.join(map(repr, columns.x))}")
     axis = 0 if along is None else columns.x.index(along)
-    at = with_times(inputs_along(estimator, axis), estimator.times_)
-    table: dict[str, Any] = {
-        name: at[:, k].astype("datetime64[us]") if estimator.times_[k] else at[:, k].astype(np.float64)
-        for k, name in enumerate(columns.x)
-    }
+    at = with_times(inputs_along(estimator, axis), estimator.times_, estimator.X_origin_)
+    table: dict[str, Any] = {name: _as_column(at[:, k]) for k, name in enumerate(columns.x)}
     band = estimator.instantaneous_frequency(at, level=LEVEL)
     for end, values in zip(("", "_lower", "_upper"), band, strict=True):
         if values is not None:
@@ -137,7 +146,7 @@ def spectrogram_table(model: Path, along: str | None, out: Path) -> list[Path]:
     paths = [out / "frequency.csv", out / "spectrogram.png"]
     write_table(paths[0], table)
     labels = labels_of(estimator, (*columns.x, columns.y))
-    plots.spectrogram_figure(view_along(estimator, axis), labels).savefig(paths[1], dpi=DPI)
+    _write_picture(paths[1], plots.spectrogram_figure(view_along(estimator, axis), labels))
     return paths
 
 
@@ -177,6 +186,17 @@ def _chosen(path: Path, x: list[str] | None, y: str | None, error: str | None) -
     if twice := [name for name, times in Counter(wanted).items() if times > 1]:
         raise TableError(f"column {quoted(twice[0])} is asked for twice: --x, --y and --error name different columns")
     return Columns(tuple(x), y, error)
+
+
+def _as_column(values: np.ndarray) -> np.ndarray:
+    """Values of one kind, as a table has them."""
+    if values.dtype == object:
+        return np.array(values.tolist(), "datetime64[us]" if isinstance(values[0], date) else None)
+    return values
+
+
+def _write_picture(path: Path, figure: Figure) -> None:
+    replace_file(path, partial(figure.savefig, format="png", dpi=DPI))
 
 
 def _inputs(table: dict[str, np.ndarray], names: tuple[str, ...]) -> Any:

@@ -5,6 +5,7 @@ from .chunking import chunked_sum, in_blocks
 from .compilation import cache_compilations
 from .entry_points import entry_point, precision, traced
 from .linalg import Factor, cholesky, gaussian_log_density, symmetric_root, triangular_inverse, whitened_kl
+from .memory import available_memory, require_memory
 from .module import Module, show_numbers
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "as_level",
     "as_numbers",
     "at_least",
+    "available_memory",
     "cache_compilations",
     "cholesky",
     "chunked_sum",
@@ -26,6 +28,7 @@ __all__ = [
     "precision",
     "refuse_masked",
     "require",
+    "require_memory",
     "show_numbers",
     "symmetric_root",
     "traced",

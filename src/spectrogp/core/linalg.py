@@ -21,8 +21,9 @@ from .entry_points import traced
 # Jitter as a fraction of the mean diagonal, tried in this order. The steps start where rounding does.
 _LADDER = {8: (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4), 4: (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)}
 
-# Triangular factors up to this size are inverted whole.
-_BLOCK = 128
+# Triangular factors up to this size, or to this share of the whole, are inverted at once: programs of any size have the
+# same number of parts, and take as long to compile.
+_BLOCK, _PARTS = 128, 16
 
 
 class Factor(NamedTuple):
@@ -103,21 +104,22 @@ def _density_and_slopes(y: Array, K: Array) -> tuple[Array, Array, Array]:
     return value, alpha, _inverse_of_product(factor.L)
 
 
-def _inverse_of_product(L: Array) -> Array:
-    """(L Lᵀ)⁻¹ by halves, in half the operations of L⁻ᵀ times L⁻¹.
+def _inverse_of_product(L: Array, block: int | None = None) -> Array:
+    """(L Lᵀ)⁻¹ by halves down to blocks, in half the operations of L⁻ᵀ times L⁻¹.
 
     With L = [[A, 0], [B, C]], W = B A⁻¹ and S = (C Cᵀ)⁻¹ it is [[(A Aᵀ)⁻¹ + Wᵀ S W, −Wᵀ S], [−S W, S]].
     """
     n = L.shape[0]
-    if n <= _BLOCK:
+    block = max(_BLOCK, -(-n // _PARTS) + 16) if block is None else block  # halves are rounded up to whole vectors
+    if n <= block:
         inverse = triangular_inverse(L)
         return inverse.T @ inverse
     h = -(-n // 16) * 8  # whole vectors
     A, B, C = L[:h, :h], L[h:, :h], L[h:, h:]
     W = _solve(A, B, left_side=False)
-    S = _inverse_of_product(C)
+    S = _inverse_of_product(C, block)
     SW = S @ W
-    return jnp.block([[_inverse_of_product(A) + W.T @ SW, -SW.T], [-SW, S]])
+    return jnp.block([[_inverse_of_product(A, block) + W.T @ SW, -SW.T], [-SW, S]])
 
 
 def whitened_kl(mean: Array, root: Array) -> Array:

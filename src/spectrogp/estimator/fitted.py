@@ -34,6 +34,7 @@ class FittedMixin:
     posterior_: Posterior
     initial_values_: InitialValues
     times_: np.ndarray
+    X_origin_: tuple[Any, ...]
     X_mean_: np.ndarray
     X_scale_: np.ndarray
     y_mean_: np.float64
@@ -265,7 +266,7 @@ class FittedMixin:
     def _inputs(self, X: Any) -> np.ndarray:
         """Standardised inputs."""
         check_is_fitted(self)
-        X, columns = numbers_of(X, single=self.n_features_in_ == 1)
+        X, columns, _ = numbers_of(X, self.X_origin_, single=self.n_features_in_ == 1)
         with naming("X"):
             X = validate_data(self, X, dtype=np.float64, reset=False)
         times = np.isin(np.arange(X.shape[1]), columns)

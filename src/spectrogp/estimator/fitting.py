@@ -129,6 +129,7 @@ class Fitted(NamedTuple):
 
 def fit(settings: Settings, data: Data, seed: int, X_scale: np.ndarray) -> Fitted:
     """Fit standardised data, of inputs that were divided by ``X_scale [d]``."""
+    _require_memory(settings, data)
     of_optimum, of_posterior = jax.random.split(jax.random.key(seed))
     initial = _initial_values(settings, data, seed, X_scale)
     seen = data
@@ -144,6 +145,16 @@ def fit(settings: Settings, data: Data, seed: int, X_scale: np.ndarray) -> Fitte
     with settings.progress("posterior") as progress:
         posterior = _infer(settings, model, given, of_posterior, progress)
     return Fitted(model, given, posterior, initial, history)
+
+
+def _require_memory(settings: Settings, data: Data) -> None:
+    """Refuse what memory cannot hold, before any work."""
+    chains = settings.chains if settings.inference == "sghmc" else 1  # side by side; those of NUTS one after the other
+    match settings.approximation_for(data.size):
+        case "exact":
+            models.require_exact(data.size, chains)
+        case "sgpr":
+            models.require_collapsed(data.size, min(settings.n_inducing, data.size), chains)
 
 
 def _initial_values(settings: Settings, data: Data, seed: int, X_scale: np.ndarray) -> InitialValues:

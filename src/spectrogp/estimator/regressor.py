@@ -14,7 +14,7 @@ from ..kernels import AbstractKernel
 from ..models import Data
 from .fitted import FittedMixin
 from .fitting import Settings, fit
-from .times import numbers_of, outputs_of
+from .times import numbers_of, outputs_of, warn_of_rounding
 from .units import Units
 
 
@@ -22,7 +22,8 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
     """Gaussian-process regression that learns how the frequency content of a signal changes over its inputs.
 
     Inputs and outputs are standardised inside; all that comes out is in the units that went in. Columns of times count
-    in days since 1970 (UTC), so that frequencies are in cycles per day.
+    in days since 1970 (UTC), so that frequencies are in cycles per day. Integers beyond 2⁵³ and times that are close
+    together, which would lose digits as floats, are counted from their first (``X_origin_``).
 
     Parameters
     ----------
@@ -87,6 +88,9 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
         What inputs and outputs were standardised with.
     times_ : bool array of shape [d]
         Which columns of X held times.
+    X_origin_ : tuple of int or datetime64, of length d
+        What was subtracted from each column before it became a float, where digits would have been lost; else 0.
+        ``X_mean_`` and the places in ``initial_values_`` count from there.
 
     Examples
     --------
@@ -159,11 +163,18 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
         self
         """
         settings = Settings(**self.get_params(deep=False))
-        numbers, times = numbers_of(X)
+        numbers, times, origins = numbers_of(X)
+        if any(origins) and isinstance(self.kernel, AbstractKernel):
+            raise ValueError(
+                "X has integers or times that lose digits as floats, and the kernel counts them from zero: subtract a "
+                "reference from X, and from the inputs inside the kernel"
+            )
         with naming("X"):
             seen = type(self)()
             numbers = validate_data(seen, numbers, dtype=np.float64, ensure_min_samples=2)
         given = Data(numbers, outputs_of(y), error)
+        warn_of_rounding(numbers, np.ptp(numbers, axis=0) / (len(numbers) - 1), "X")
+        warn_of_rounding(np.asarray(given.y), np.std(given.y), "y")
         units = Units.of(given, standardise=not isinstance(self.kernel, AbstractKernel))
         with naming("random_state"):
             seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
@@ -175,6 +186,7 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
             if hasattr(seen, name):
                 setattr(self, name, getattr(seen, name))
         self.times_ = np.isin(np.arange(numbers.shape[1]), times)
+        self.X_origin_ = origins or (0,) * numbers.shape[1]
         self.X_mean_, self.X_scale_, self.y_mean_, self.y_scale_ = units
         self.model_, self.data_, self.posterior_, initial, self.history_ = found
         self.initial_values_ = initial.in_units(units.X_mean, units.X_scale, float(units.y_scale))

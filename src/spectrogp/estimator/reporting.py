@@ -29,7 +29,7 @@ def report(estimator: Any, X: Any, y: Any, error: Any, names: Any) -> Report:
     """The report of a fitted estimator on data, or on those that it was fitted to."""
     from ..plots import Along, Report
 
-    given = _training(estimator) if X is None else Data(np.asarray(numbers_of(X)[0], float), outputs_of(y), error)
+    given = _training(estimator) if X is None else _given(estimator, X, y, error)
     rows = spread(len(given.y), ROWS)
     X, y, error = (np.asarray(part)[rows] for part in (given.X, given.y, given.error))
     some = spread(len(y), GRID)
@@ -91,13 +91,28 @@ def labels_of(estimator: Any, names: Any = None) -> Labels:
     from ..plots import Labels
 
     *x, y = columns_of(estimator) if names is None else names
-    times = tuple(bool(time) for time in estimator.times_)
-    return Labels(tuple(x), y, unit_names(tuple(x), times), times)
+    times, origins = tuple(bool(time) for time in estimator.times_), estimator.X_origin_
+    called = (
+        name if not origin else _since(name, time, origin) for name, time, origin in zip(x, times, origins, strict=True)
+    )
+    # Those that are counted from an origin are drawn as numbers.
+    dates = tuple(time and not origin for time, origin in zip(times, origins, strict=True))
+    return Labels(tuple(called), y, unit_names(tuple(x), times), dates)
+
+
+def _since(name: str, time: bool, origin: Any) -> str:
+    if not origin:
+        return name
+    return f"{name} (days since {origin})" if time else f"{name} − {origin}"
 
 
 def spread(count: int, most: int) -> np.ndarray:
     """Evenly spaced rows, at most so many."""
     return np.unique(np.linspace(0, count - 1, min(count, most)).astype(int))
+
+
+def _given(estimator: Any, X: Any, y: Any, error: Any) -> Data:
+    return Data(np.asarray(numbers_of(X, estimator.X_origin_).numbers, float), outputs_of(y), error)
 
 
 def _training(estimator: Any) -> Data:

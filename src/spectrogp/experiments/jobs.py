@@ -2,21 +2,22 @@
 
 An experiment is a dictionary of named ``Row`` s. ``run`` goes through it and writes for each row, into OUT/NAME.rows, a
 JSON file with its scores, settings and cost, and its arrays (for figures) beside it. A row that is there already, made
-with the same settings and seed, is taken as it is; a row that was stopped goes on from its last checkpoint. To make
-rows anew, remove their files.
+with the same settings, is taken as it is; a row that was stopped goes on from its last checkpoint. To make rows anew,
+remove their files. No row replaces another: quick versions and other seeds have directories of their own, and a row
+that was made with other settings is kept beside the new one.
 """
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
 import os
 import platform
 import re
-import resource
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -30,7 +31,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from scipy.stats import norm
 
 from .. import __version__
-from ..files import replace_file
+from ..files import replace_file, write_json
 from ..inference import Adam, Run, maximise, sample, whole
 from ..models import Moments
 from ..posterior import Outputs, Posterior, log_mean_density
@@ -72,16 +73,17 @@ def run(
 ) -> dict[str, Done]:
     """All rows that are done by now, in the order of the table, after those named by ``only`` (or all) have been run.
 
-    Shows its progress on stderr, and writes a log, NAME.log.
+    Shows its progress on stderr, and writes a log, NAME.log; NAME is what ``name_of`` makes of all three.
     """
     unknown = [row for row in only or () if row not in rows]
     if unknown:
         raise UnknownRowError(f"{name} has no row {unknown[0]!r}; there are {', '.join(map(repr, rows))}")
-    directory = out / f"{name}.rows"
+    files = name_of(name, quick=quick, seed=seed)
+    directory = out / f"{files}.rows"
     directory.mkdir(parents=True, exist_ok=True)
     wanted = [row for row in rows if only is None or row in only]
     done: dict[str, Done] = {}
-    with (out / f"{name}.log").open("a", encoding="utf-8") as log, _Display.shown(name, len(wanted), log) as display:
+    with (out / f"{files}.log").open("a", encoding="utf-8") as log, _Display.shown(name, len(wanted), log) as display:
         for row, (fit, settings) in rows.items():
             place = directory / _slug(row)
             given = {"settings": _plain(settings), "seed": seed, "quick": quick}
@@ -89,6 +91,9 @@ def run(
             if kept is None and row in wanted:
                 job = Job(row, seed, place, display)
                 outcome = fit(job, **settings)
+                # Another process may have made the same row meanwhile: then it is replaced by its equal.
+                if _kept(place, given) is None and (aside := _set_aside(place)):
+                    display.say(f"{row}: the one made with other settings is kept as {aside.name}")
                 kept = _keep(place, row, given, outcome, job)
                 display.say(f"{row}: {_text(outcome.scores)}, {kept.record['cost']['seconds']:.0f} s")
             if row in wanted:
@@ -96,6 +101,11 @@ def run(
             if kept is not None:
                 done[row] = kept
     return done
+
+
+def name_of(name: str, *, quick: bool, seed: int) -> str:
+    """What the files of an experiment are called: those of a quick version or another seed never meet the others."""
+    return f"{name}{'-quick' * quick}{f'-seed-{seed}' if seed else ''}"
 
 
 def summary(done: Mapping[str, Done]) -> dict[str, Any]:
@@ -118,8 +128,10 @@ class Job:
         self._place, self._display, self._stages = place, display, 0
         self._clock = _beside(place, ".clock")
         # Time before an interruption counts only as far as there are checkpoints to go on from.
-        resumed = self._clock.exists() and self.checkpoints()
-        self._before = json.loads(self._clock.read_text()) if resumed else [0.0, 0.0]
+        self._before = [0.0, 0.0]
+        if self.checkpoints():
+            with contextlib.suppress(FileNotFoundError):
+                self._before = json.loads(self._clock.read_text())
         self._began = time.perf_counter(), time.process_time()
 
     def maximise(self, model: Any, data: Any, *, steps: int, key: Any = None, refresh: Any = None, **adam: Any) -> Any:
@@ -143,11 +155,10 @@ class Job:
         return sorted(self._place.parent.glob(f"{self._place.name}.*.checkpoint"))
 
     def cost(self) -> dict[str, float]:
-        """Seconds so far, by the clock and of processor time, and the peak memory of the process."""
+        """Seconds so far, by the clock and of processor time; and the peak memory of the process, where it is known."""
         now = time.perf_counter(), time.process_time()
         wall, cpu = (b + n - s for b, n, s in zip(self._before, now, self._began, strict=True))
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-        return {"seconds": wall, "cpu_seconds": cpu, "peak_gib": peak / 2**30}
+        return {"seconds": wall, "cpu_seconds": cpu, **_peak_memory()}
 
     def clear(self) -> None:
         """Remove what was kept for going on after an interruption."""
@@ -161,7 +172,7 @@ class Job:
         def progress(done: int, steps: int, value: float) -> None:
             self._display.steps(f"{self.row}: {what}", done, steps, value)
             cost = self.cost()
-            replace_file(self._clock, json.dumps([cost["seconds"], cost["cpu_seconds"]]).encode())
+            write_json(self._clock, [cost["seconds"], cost["cpu_seconds"]])
 
         run = Run(progress, _beside(self._place, f".{self._stages}.checkpoint"), chunk)
         return jax.random.fold_in(self.key, self._stages), run
@@ -212,14 +223,32 @@ def _keep(place: Path, row: str, given: dict[str, Any], outcome: Outcome, job: J
     versions += [f"{package} {version(package)}" for package in _PACKAGES]
     record = {"row": row, **given, "scores": _plain(outcome.scores), "cost": cost, "versions": versions}
     arrays = {key: np.asarray(value) for key, value in outcome.arrays.items()}
-    path = _beside(place, ".npz")
-    path.unlink(missing_ok=True)
     if arrays:
-        replace_file(path, lambda file: np.savez_compressed(file, **arrays))  # type: ignore[arg-type]
+        replace_file(_beside(place, ".npz"), lambda file: np.savez_compressed(file, **arrays))  # type: ignore[arg-type]
     # The record is last: a row whose record is there is whole.
-    replace_file(_beside(place, ".json"), (json.dumps(record, indent=2, ensure_ascii=False) + "\n").encode())
+    write_json(_beside(place, ".json"), record)
     job.clear()
     return Done(record, arrays)
+
+
+def _set_aside(place: Path) -> Path | None:
+    """Give the files of a row another name; the new one of its record, if there is a record."""
+    number = next(n for n in itertools.count(1) if not _beside(place, f".{n}.json").exists())
+    # The record goes first: arrays without one are no row.
+    for ending in (".json", ".npz"):
+        with contextlib.suppress(FileNotFoundError):
+            _beside(place, ending).rename(_beside(place, f".{number}{ending}"))
+    aside = _beside(place, f".{number}.json")
+    return aside if aside.exists() else None
+
+
+def _peak_memory() -> dict[str, float]:
+    try:
+        import resource
+    except ImportError:  # Windows
+        return {}
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    return {"peak_gib": peak / 2**30}
 
 
 def _beside(place: Path, ending: str) -> Path:
@@ -250,11 +279,11 @@ class _Display:
         self._logged = time.perf_counter()
 
     @classmethod
-    @contextmanager
+    @contextlib.contextmanager
     def shown(cls, name: str, rows: int, log: Any) -> Iterator[_Display]:
-        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:.0f}/{task.total}"))
-        note = TextColumn("{task.fields[note]}")
-        with Progress(*columns, note, TimeElapsedColumn(), console=Console(stderr=True)) as bars:
+        what, count = TextColumn("{task.description}", markup=False), TextColumn("{task.completed:.0f}/{task.total}")
+        note = TextColumn("{task.fields[note]}", markup=False)
+        with Progress(what, BarColumn(), count, note, TimeElapsedColumn(), console=Console(stderr=True)) as bars:
             display = cls(bars, name, rows, log)
             display.say(f"{name}: {rows} rows, process {os.getpid()}")
             yield display

@@ -1,9 +1,10 @@
 """Files: models as safetensors, tables as CSV and Parquet, and writing that never leaves half a file. No JAX."""
 
-from .atomic import FilePath, replace_file
+from .atomic import FilePath, replace_file, try_lock, write_json
 from .cells import TableError, listed, quoted
 from .models import ModelFileError, read_model, read_notes, save
 from .tables import column_names, read_columns, read_table, write_table
+from .text import printable
 
 __all__ = [
     "FilePath",
@@ -11,6 +12,7 @@ __all__ = [
     "TableError",
     "column_names",
     "listed",
+    "printable",
     "quoted",
     "read_columns",
     "read_model",
@@ -18,5 +20,7 @@ __all__ = [
     "read_table",
     "replace_file",
     "save",
+    "try_lock",
+    "write_json",
     "write_table",
 ]

@@ -44,11 +44,6 @@ def quoted(text: str, most: int = 60) -> str:
     return repr(text) if len(text) <= most else f"{text[:most]!r}… ({len(text):,} characters)"
 
 
-def one_line(text: str) -> str:
-    """A message of another library in one line, without control characters."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in " ".join(text.split()))
-
-
 def listed(names: Sequence[str], most: int = 10) -> str:
     """Names as they may be shown, the first few of them."""
     first = ", ".join(map(quoted, names[:most]))

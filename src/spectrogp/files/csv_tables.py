@@ -147,7 +147,8 @@ class _Lines:
         line = self.file.readline(LONGEST - self.characters + 1)
         self.characters += len(line)
         if self.characters > LONGEST:
-            raise TableError(f"{self.where}: more than {LONGEST:,} characters, the most of a row{self.about_quotes}")
+            about = self.about_quotes or "; is it a table, with a line for each row?"
+            raise TableError(f"{self.where}: more than {LONGEST:,} characters, the most of a row{about}")
         if not line:
             if self.lines:  # the row goes on
                 raise TableError(f"{self.where}: a quote is opened and not closed")

@@ -21,6 +21,7 @@ import dataclasses
 import hashlib
 import json
 import math
+import os
 import re
 import sys
 from collections.abc import Callable, Mapping
@@ -41,6 +42,7 @@ _NO_DIGEST = b"0" * 64
 _PREFACE = re.compile(
     rb'\{"__metadata__":\{"spectrogp":"\{\\"format\\":(?P<format>\d{1,9}),\\"sha256\\":\\"(?P<digest>[0-9a-f]{64})\\",'
 )
+_TENSOR_END = re.compile(rb'"data_offsets":\[\d{1,18},(\d{1,18})\]')  # in strings there are backslashes before quotes
 _LEAD = 256  # bytes that hold the preface
 # What is parsed is small: the largest header in bytes, and of its JSON the most values and the deepest brackets.
 _HEADER = 2**22
@@ -84,7 +86,7 @@ def save(path: FilePath, tree: Any, metadata: Mapping[str, Any] | None = None) -
     content = safetensors.numpy.save(encoder.tensors, {"spectrogp": text})
     start, end = _preface(content).span("digest")
     _header(content)
-    replace_file(path, content[:start], _digest(content, start, end), content[end:])
+    replace_file(path, content[:start], _digest(content, start, end), memoryview(content)[end:])
 
 
 def read_model(path: FilePath, find: Find) -> Any:
@@ -216,11 +218,20 @@ def _read(path: Path) -> bytes:
     if path.exists() and not path.is_file():
         raise ModelFileError("it is not a file")
     with path.open("rb") as file:
-        _preface(file.read(_LEAD))  # a foreign file is not read any further
+        lead = file.read(_LEAD)
+        _preface(lead)  # a foreign file is not read any further
+        size = _header_size(lead)
+        file.seek(8)
+        expected, found = 8 + size + _tensor_bytes(file.read(size)), os.fstat(file.fileno()).st_size
+        if expected != found:
+            raise ModelFileError(f"it has {found} bytes, but its header tells of {expected}: damaged or incomplete")
         file.seek(0)
-        content = file.read()
-    found = _preface(content)
-    if _digest(content, *found.span("digest")) != found["digest"]:
+        try:
+            content = file.read()
+        except MemoryError as error:
+            raise ModelFileError(f"it has {found} bytes, more than there is memory for") from error
+    preface = _preface(content)
+    if _digest(content, *preface.span("digest")) != preface["digest"]:
         raise ModelFileError("its contents are not what was saved (SHA-256 differs): the file is damaged or incomplete")
     return content
 
@@ -238,12 +249,22 @@ def _preface(content: bytes) -> re.Match[bytes]:
     return found
 
 
+def _header_size(content: bytes) -> int:
+    """How long the header says that it is, if that is not too long to be parsed."""
+    size = int.from_bytes(content[:8], "little")
+    if size > _HEADER:
+        raise ModelFileError(f"its structure takes {size} bytes, more than the {_HEADER} that may be")
+    return size
+
+
+def _tensor_bytes(header: bytes) -> int:
+    """Where the last tensor ends, as far as the header can be trusted before the digest is known to be right."""
+    return max((int(end) for end in _TENSOR_END.findall(header)), default=0)
+
+
 def _header(content: bytes) -> bytes:
     """The header, if it is small enough to be parsed."""
-    size = int.from_bytes(content[:8], "little")
-    if size > min(_HEADER, len(content) - 8):
-        raise ModelFileError(f"its structure takes {size} bytes, more than the file has or the {_HEADER} that may be")
-    header = content[8 : 8 + size]
+    header = content[8 : 8 + _header_size(content)]
     # Commas and brackets inside strings count too: these are bounds that need no parser.
     letters = np.frombuffer(header, np.uint8)
     opened, closed = ((letters == ord(one)) | (letters == ord(two)) for one, two in ("[{", "]}"))

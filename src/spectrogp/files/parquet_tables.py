@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from .cells import LONGEST_CELL, Place, TableError, integers, one_line, parsed, refuse, refuse_not_finite, times
+from .cells import LONGEST_CELL, Place, TableError, integers, parsed, refuse, refuse_not_finite, times
 from .selection import place_in, refuse_too_many_values, wanted_of
+from .text import printable
 
 # Columns, and groups of rows, of a file: pyarrow takes 30 µs and 7 kB for each before anything is read.
 LARGEST = 100_000
@@ -138,7 +139,9 @@ def _opened(path: Path, metadata: Any = None, **options: Any) -> Iterator[Any]:
             raise TableError(
                 f"{path} has more than {LARGEST:,} columns or groups of rows: write it with fewer"
             ) from error
-        raise TableError(f"{path} is not a Parquet file that can be read: {one_line(str(error))}") from error
+        raise TableError(
+            f"{path} is not a Parquet file that can be read: {printable(' '.join(str(error).split()))}"
+        ) from error
 
 
 def _arrow(path: Path) -> tuple[Any, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ import numpy as np
 from jax import Array
 from jaxtyping import PyTree
 
-from ..files import replace_file
+from ..files import ModelFileError, read_model, read_notes, save
 
 
 def fingerprint(tree: PyTree) -> str:
@@ -31,19 +30,19 @@ def fingerprint(tree: PyTree) -> str:
 
 def save_checkpoint(path: Path, mark: str, state: PyTree, records: PyTree, done: int) -> None:
     """Write a checkpoint so that a crash at any moment leaves either the last one or this one."""
-    arrays = {f"state {i}": _plain(leaf) for i, leaf in enumerate(jax.tree.leaves(state))}
-    arrays |= {f"record {i}": leaf for i, leaf in enumerate(jax.tree.leaves(records))}
-    head = {"fingerprint": np.array(mark), "done": np.array(done)}
-    replace_file(path, lambda file: np.savez(file, **head, **arrays))  # type: ignore[arg-type]
+    leaves = [_plain(leaf) for leaf in jax.tree.leaves(state)]
+    save(path, {"done": done, "state": leaves, "records": jax.tree.leaves(records)}, {"fingerprint": mark})
 
 
-def load_checkpoint(path: Path, mark: str, state: PyTree, records: PyTree) -> tuple[Any, Any, int]:
-    """State, records and number of steps done, of the run that has this fingerprint."""
+def load_checkpoint(path: Path, mark: str, state: PyTree, records: PyTree, steps: int) -> tuple[Any, Any, int]:
+    """State, records and number of steps done, of the run that has this fingerprint.
+
+    A checkpoint is a file of arrays like those of models: damage is found by its SHA-256, and what it holds must be of
+    the shapes of this ``state`` and of ``records`` without rows, for at most so many ``steps``.
+    """
     try:
-        with path.open("rb") as handle, np.load(handle, allow_pickle=False) as file:
-            found = {name: file[name] for name in file.files}
-        theirs, done = str(found["fingerprint"]), int(found["done"])
-    except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        theirs, found = read_notes(path, _no_class).get("fingerprint"), read_model(path, _no_class)
+    except ModelFileError as error:
         raise ValueError(f"{path} is not a checkpoint ({error}); remove it, or name another file") from error
     if theirs != mark:
         raise ValueError(
@@ -51,13 +50,35 @@ def load_checkpoint(path: Path, mark: str, state: PyTree, records: PyTree) -> tu
             "what it was made with, or remove it"
         )
     leaves, structure = jax.tree.flatten(state)
-    saved = [_like(leaf, found[f"state {i}"]) for i, leaf in enumerate(leaves)]
     rows, shape = jax.tree.flatten(records)
-    return (
-        jax.tree.unflatten(structure, saved),
-        jax.tree.unflatten(shape, [found[f"record {i}"] for i in range(len(rows))]),
-        done,
-    )
+    try:
+        done = found["done"]
+        if type(done) is not int or not 0 <= done <= steps:
+            raise ValueError(f"{done!r} of {steps} steps are done")
+        saved = _checked(found["state"], [_plain(leaf) for leaf in leaves])
+        if any(array.dtype.kind == "f" and np.any(np.isnan(array)) for array in saved):
+            raise ValueError("a value of its state is not a number")
+        kept = _checked(found["records"], [np.empty((done, *row.shape[1:]), row.dtype) for row in rows])
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        reason = f"{path} is not a checkpoint of this run ({error})"
+        raise ValueError(f"{reason}; remove it, or name another file") from error
+    state = jax.tree.unflatten(structure, [_like(*pair) for pair in zip(leaves, saved, strict=True)])
+    return state, jax.tree.unflatten(shape, kept), done
+
+
+def _no_class(*_: str) -> None:
+    """Checkpoints hold arrays and no objects."""
+
+
+def _checked(arrays: Any, like: list[np.ndarray]) -> list[np.ndarray]:
+    """Arrays that were read, if they can stand for others: of their types and shapes."""
+    if len(arrays) != len(like):
+        raise ValueError(f"expected {len(like)} arrays, got {len(arrays)}")
+    for array, other in zip(arrays, like, strict=True):
+        if array.dtype != other.dtype or array.shape != other.shape:
+            expected = f"{other.dtype} {list(other.shape)}"
+            raise ValueError(f"expected {expected}, got {array.dtype} {list(array.shape)}")
+    return list(arrays)
 
 
 def is_key(leaf: Any) -> bool:

@@ -88,7 +88,9 @@ def run_in_chunks(
     path = None if run.checkpoint is None else Path(run.checkpoint)
     mark = "" if path is None else fingerprint((step, state, data, chunk))
     if path is not None and path.exists():
-        state, before, done = load_checkpoint(path, mark, state, _no_records(step, state, data))
+        state, before, done = load_checkpoint(path, mark, state, _no_records(step, state, data), steps)
+        if done:
+            _finite(step, before, 0)
         records.append(before)
 
     def joined() -> Any:
@@ -173,7 +175,7 @@ def progress_bar(description: str = "fitting") -> Iterator[Progress]:
     Args:
         description: What stands before the bar.
     """
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}"))
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TextColumn("{task.completed}/{task.total}"))
     more = (TextColumn("{task.fields[objective]}"), TimeRemainingColumn())
     with Bar(*columns, *more, console=Console(stderr=True)) as bar:
         task = bar.add_task(description, total=None, objective="")

@@ -25,7 +25,7 @@ from jax import Array
 from jaxtyping import PyTree
 from numpy.typing import ArrayLike
 
-from ..core import entry_point, inputs, traced
+from ..core import entry_point, inputs, require_memory, traced
 from ..parameters import Function, Parameter, Parametrised, constrain, scalar
 
 # Pairs whose local parameters fill about this many numbers are evaluated at once; larger matrices go by blocks of
@@ -117,6 +117,9 @@ class AbstractKernel(Parametrised):
             Y: Other inputs ``[m, d]``; X again when left out.
         """
         X, kernel = inputs(X), constrain(self)
+        shape = X.shape[0], np.shape(X if Y is None else Y)[0]
+        size = float(shape[0]) * shape[1] * X.dtype.itemsize
+        require_memory(size, f"a covariance matrix {list(shape)}", "ask for some rows at a time")
         if Y is None:
             return kernel.gram(kernel.local(X))
         Y = inputs(Y, "Y")

@@ -7,6 +7,7 @@ from .data import Data
 from .exact import ExactGP
 from .likelihoods import AbstractLikelihood, Bernoulli, Gaussian, StudentT
 from .linear import LinearRegression
+from .memory import require_collapsed, require_exact, require_joint
 from .moments import Moments
 from .neighbours import AbstractNeighbourModel, FullScaleGP, NeighbourGP, Neighbourhoods, Refresh, random_order
 from .stochastic import DoublyStochasticGP
@@ -36,4 +37,7 @@ __all__ = [
     "as_outputs",
     "likelihoods",
     "random_order",
+    "require_collapsed",
+    "require_exact",
+    "require_joint",
 ]

@@ -20,6 +20,7 @@ from .components import Selecting, count_components, without_last_column
 from .conditioning import CollapsedPosterior, ExactPosterior
 from .data import add_column
 from .likelihoods import AbstractLikelihood, Gaussian
+from .memory import require_joint
 from .moments import Moments
 
 BLOCK = 2048  # test inputs predicted at once: memory stays flat in their number
@@ -130,7 +131,9 @@ class AbstractModel(AbstractObjective):
             data: What the model was fitted to.
             X: Inputs ``[t, d]``, or ``[t]`` for one input dimension.
         """
-        return self.realise().joint_covariance(data, inputs(X))
+        X = inputs(X)
+        require_joint(X.shape[0])
+        return self.realise().joint_covariance(data, X)
 
     def draw(self, data: Any, X: ArrayLike, *, key: Key, num_samples: int = 1) -> Array:
         """Draws ``[s, t]`` of f, jointly over the inputs.
@@ -143,6 +146,7 @@ class AbstractModel(AbstractObjective):
         """
         at_least(1, num_samples=num_samples)
         model, X = self.realise(), inputs(X)
+        require_joint(X.shape[0])
         mean = model.moments(data, X).mean
         root = symmetric_root(model.joint_covariance(data, X))
         return mean + jax.random.normal(as_key(key), (num_samples, X.shape[0]), X.dtype) @ root.T

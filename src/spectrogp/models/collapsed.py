@@ -14,6 +14,7 @@ from .base import AbstractConditionedModel, as_gaussian
 from .conditioning import CollapsedPosterior, collapsed
 from .data import Data
 from .likelihoods import Gaussian
+from .memory import require_collapsed
 
 
 class CollapsedGP(AbstractConditionedModel):
@@ -41,6 +42,7 @@ class CollapsedGP(AbstractConditionedModel):
         return self.kernel.local(self.inducing), self._solve(data)[1]
 
     def _solve(self, data: Data) -> tuple[Array, CollapsedPosterior]:
+        require_collapsed(data.y.shape[0], self.inducing.shape[0])
         z, p = self.kernel.local(self.inducing), self.kernel.local(data.X)
         return collapsed(
             data.y,

@@ -11,6 +11,7 @@ from .base import AbstractConditionedModel, as_gaussian
 from .conditioning import ExactPosterior, log_marginal_likelihood
 from .data import Data
 from .likelihoods import Gaussian
+from .memory import require_exact
 
 
 class ExactGP(AbstractConditionedModel):
@@ -34,10 +35,12 @@ class ExactGP(AbstractConditionedModel):
 
     def log_likelihood(self, data: Data, key: Array | None) -> Array:
         del key
+        require_exact(data.y.shape[0])
         return log_marginal_likelihood(
             data.y, self.kernel.gram(self.kernel.local(data.X)), self.likelihood.variance(data)
         )
 
     def _conditioned(self, data: Data) -> tuple[PyTree, ExactPosterior]:
+        require_exact(data.y.shape[0])
         p = self.kernel.local(data.X)
         return p, ExactPosterior.of(data.y, self.kernel.gram(p), self.likelihood.variance(data))

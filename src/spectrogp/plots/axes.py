@@ -40,6 +40,7 @@ STYLE: dict[Any, Any] = {
     "figure.dpi": 150,
     "savefig.dpi": 200,
     "image.interpolation": "nearest",
+    "text.usetex": False,  # names of columns are no TeX
 }
 
 

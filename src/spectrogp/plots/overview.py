@@ -55,7 +55,7 @@ def spectrogram_figure(along: Along, labels: Labels) -> Figure:
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(5.0, 3.2), layout="constrained")
         panel = figure.subplots()
-        figure.colorbar(_spectrogram(panel, along, labels), ax=panel, label="density (dB)", pad=0.02)
+        figure.colorbar(_spectrogram(panel, along, labels.drawn), ax=panel, label="density (dB)", pad=0.02)
     return figure
 
 
@@ -71,7 +71,7 @@ def draw_panel(name: str, report: Report, axes: Axes) -> None:
         raise ValueError(f"a panel is one of {', '.join(PANELS)}; got {name!r}")
     if report.grid is None and name != "spectrogram":
         raise ValueError(f"for several inputs there is the panel 'spectrogram' only, got {name!r}")
-    along, labels = report.along[0], report.labels
+    along, labels = report.along[0], report.labels.drawn
     t, local = along.at[:, along.axis], along.local
     match name:
         case "fit":
@@ -93,7 +93,7 @@ def draw_panel(name: str, report: Report, axes: Axes) -> None:
 
 
 def _of_one_input(report: Report, truth: Any) -> Figure:
-    along, labels = report.along[0], report.labels
+    along, labels = report.along[0], report.labels.drawn
     t, local, frequency = along.at[:, 0], along.local, _frequency(along)
     layout: Any = [["fit"] * 2, ["spectrogram", "periodogram"], ["amplitude", "lengthscale"]]
     count = 0 if report.components is None else report.components.mean.shape[1]
@@ -142,7 +142,7 @@ def _of_one_input(report: Report, truth: Any) -> Figure:
 
 
 def _of_several_inputs(report: Report) -> Figure:
-    labels, y, mean = report.labels, report.y, report.rows.function.mean
+    labels, y, mean = report.labels.drawn, report.y, report.rows.function.mean
     figure = Figure(figsize=(2.5 * (len(report.along) + 1), 2.7), layout="constrained")
     first, *others = figure.subplots(1, len(report.along) + 1)
     ends = min(y.min(), mean.min()), max(y.max(), mean.max())
@@ -161,7 +161,7 @@ def _fit(panel: Axes, report: Report) -> None:
     grid, t = report.grid, report.along[0].at[:, 0]
     if grid is not None:
         plot_fit(panel, report.X[:, 0], report.y, t, _band(grid.function), _band(grid.output))
-    panel.set_ylabel(report.labels.y)
+    panel.set_ylabel(report.labels.drawn.y)
 
 
 def _spectrogram(panel: Axes, along: Along, labels: Labels) -> AxesImage:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..files import printable
 from ..posterior import Band, LocalDraws, Prediction
 
 LEVEL = 0.9  # of all bands
@@ -18,6 +19,12 @@ class Labels(NamedTuple):
     y: str
     units: tuple[str, ...]
     times: tuple[bool, ...]
+
+    @property
+    def drawn(self) -> Labels:
+        """The same as text that matplotlib draws as it is: a dollar sign begins no formula."""
+        x, units = (tuple(map(_drawn, names)) for names in (self.x, self.units))
+        return Labels(x, _drawn(self.y), units, self.times)
 
 
 class Along(NamedTuple):
@@ -75,6 +82,10 @@ def summary(report: Report) -> dict[str, Any]:
             "coverage": float(np.mean(output.covers(y))),
         },
     }
+
+
+def _drawn(name: str) -> str:
+    return printable(name).replace("$", r"\$")
 
 
 def _components(local: LocalDraws) -> list[dict[str, Any]]:

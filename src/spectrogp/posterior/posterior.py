@@ -15,7 +15,7 @@ from jaxtyping import PyTree
 from numpy.typing import ArrayLike
 
 from ..core import Key, Module, as_key, at_least, inputs
-from ..models import BLOCK, Gaussian, Moments, as_outputs
+from ..models import BLOCK, Gaussian, Moments, as_outputs, require_joint
 from ..parameters import partition
 from .band import Band
 from .readings import (
@@ -217,6 +217,7 @@ class Posterior(Module):
             noise: Whether of outputs, or of f.
             max_draws: Draws to use, at most.
         """
+        require_joint(len(np.asarray(X)), min(max_draws, self.log_joint.size))
         prepared, X = self._prepared(data, X), np.asarray(inputs(X))
         if prepared is data:
             means, covariances, noises = self.read(JointOutputs(data, X), max_draws=max_draws)
