@@ -11,6 +11,7 @@ import pytest
 
 from spectrogp import read_table, write_table
 from spectrogp.cli import work
+from spectrogp.estimator.times import numbers_of
 from spectrogp.files import TableError
 from test_tables import assert_tables_equal, write
 
@@ -148,6 +149,11 @@ def test_inputs_of_several_kinds_keep_their_digits():
     assert mixed[:, 1].tolist() == [0.5, 1.5]
     np.testing.assert_array_equal(mixed[:, 2].astype("datetime64[ns]"), fine)
     np.testing.assert_array_equal(mixed[:, 3].astype("datetime64[us]"), coarse)
+    numbers, times, _ = numbers_of(mixed)  # of the estimator, which knows all of these kinds
+    assert times == [2, 3]
+    apart = np.diff(numbers.astype(np.float64), axis=0)[0]
+    np.testing.assert_array_equal(apart[:2], [1.0, 1.0])
+    np.testing.assert_allclose(apart[2] * 86400e9, 1.0, rtol=1e-9)  # a nanosecond, in days
 
 
 def test_a_table_without_columns_has_no_inputs(tmp_path):
