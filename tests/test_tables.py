@@ -64,7 +64,8 @@ def test_csv_as_others_write_it(tmp_path):
     [
         (["2001-05", "1610-01"], ["2001-05-01", "1610-01-01"]),
         (["2001-05-30T23:30:00Z", "2001-05-30T23:30+02:00"], ["2001-05-30T23:30", "2001-05-30T21:30"]),
-        (["2001-05-30T12:00:00.123456789"], ["2001-05-30T12:00:00.123456"]),
+        (["2001-05-30T12:00:00.123456000000"], ["2001-05-30T12:00:00.123456"]),
+        (["0001-01-01T00:00:00-14:00", "9999-12-31T23:59+1400"], ["0001-01-01T14:00", "9999-12-31T09:59"]),
     ],
 )
 def test_times(tmp_path, cells, times):
@@ -99,7 +100,7 @@ def test_parquet_as_others_write_it(tmp_path):
         ("", "is empty: expected a row of column names"),
         ("\n\n", "is empty"),
         ("t,y\n", "has no rows of values"),
-        ("1,2\n3,4\n", "starts with numbers: expected a first row of column names, got 1, 2"),
+        ("1,2\n3,4\n", "starts with values: expected a first row of column names, got '1', '2'"),
         ("t,y,t\n1,2,3\n", "has 2 columns 't': rename all but one"),
         (",y\n0,1\n", "column 1 has no name"),
         ("t,y\n1,2\n3\n", "row 2: expected 2 values, one for each column, got 1"),
@@ -118,7 +119,7 @@ def test_parquet_as_others_write_it(tmp_path):
         ("t\n2001-05-30\n7\n", "row 2: expected a time without a time zone, .* got '7'"),
         (b"t,y\n1,\xff\n", "is not a CSV file in UTF-8"),
         ("t,y\n1,\0\n", "column 'y', row 1: expected a number"),
-        ("t\n" + "1" * 200_000, "is not a CSV file in UTF-8: field larger than field limit"),
+        ("t\n" + "1" * 200_000, r"row 1: field larger than field limit \(131072\)$"),
     ],
 )
 def test_wrong_csv(tmp_path, text, message):
@@ -157,7 +158,7 @@ def test_damaged_and_doubled_parquet(tmp_path):
     write_table(path, {"y": np.arange(100.0)})
     content = path.read_bytes()
     for damaged in (b"", content[:-20], b"PAR1" + bytes(100) + b"PAR1"):
-        with pytest.raises(TableError, match=f"^{path} is not a Parquet file: "):
+        with pytest.raises(TableError, match=f"^{path} is not a Parquet file that can be read: "):
             read_table(write(path, damaged))
 
 
@@ -180,8 +181,8 @@ def test_wrong_names(tmp_path):
         ({}, "a table has at least one column, and every column a name"),
         ({" ": [1.0]}, "every column a name"),
         ({1: [1.0]}, "every column a name"),
-        ({"y": []}, "the same number of rows, at least one; got {'y': 0}"),
-        ({"t": [1.0], "y": [1.0, 2.0]}, "the same number of rows, at least one; got {'t': 1, 'y': 2}"),
+        ({"y": []}, "the same number of rows, at least one; got 'y': 0"),
+        ({"t": [1.0], "y": [1.0, 2.0]}, "the same number of rows, at least one; got 't': 1, 'y': 2"),
         ({"y": [[1.0]]}, r"column 'y': expected numbers or times \[n\], got float64 \[1, 1\]"),
         ({"y": ["a"]}, "column 'y': expected numbers or times"),
         ({"y": [1.0, np.nan]}, "column 'y', row 2: the value is missing"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections import Counter
 from datetime import date
 from functools import partial
 from pathlib import Path
@@ -15,13 +16,24 @@ from matplotlib.figure import Figure
 from .. import __version__, plots
 from ..core import naming
 from ..estimator import SpectralGPRegressor, columns_of, inputs_along, labels_of, view_along, with_times
-from ..files import TableError, column_names, read_table, replace_file, save, write_json, write_table
+from ..files import (
+    TableError,
+    column_names,
+    listed,
+    quoted,
+    read_table,
+    replace_file,
+    save,
+    write_json,
+    write_table,
+)
 from ..loading import load, load_metadata
 from ..plots import LEVEL, Report
 from ..posterior import Band
 
 QUICK: dict[str, Any] = {"max_iter": 100, "n_starts": 1, "n_knots": 12, "n_draws": 40, "warmup": 20, "chains": 2}
 DPI = 200
+INPUTS = 30  # taken unasked: of a hundred, twenty steps to the optimum of a hundred rows take minutes
 PREDICTED = ("mean", "std", "lower", "upper")
 
 
@@ -155,16 +167,25 @@ def load_model(path: Path) -> tuple[SpectralGPRegressor, Columns]:
 
 def _chosen(path: Path, x: list[str] | None, y: str | None, error: str | None) -> Columns:
     names = column_names(path)
+    if not names:
+        raise TableError(f"{path} has no columns: expected one of outputs and at least one of inputs")
+    known = set(names)
     for option, name in (*(("--x", name) for name in x or ()), ("--y", y), ("--error", error)):
-        if name is not None and name not in names:
-            raise TableError(f"{option}: {path} has no column {name!r}; it has {', '.join(map(repr, names))}")
+        if name is not None and name not in known:
+            raise TableError(f"{option}: {path} has no column {quoted(name)}; it has {listed(names)}")
     y = names[-1] if y is None else y
-    x = [name for name in dict.fromkeys(names) if name not in (y, error)] if x is None else x
+    if x is None:
+        x = [name for name in dict.fromkeys(names) if name not in (y, error)]
+        if len(x) > INPUTS:
+            raise TableError(
+                f"{path} has {len(x):,} columns beside the outputs, more than the {INPUTS} that are taken as inputs "
+                "unasked, since each has frequencies and lengthscales of its own: name the inputs by --x"
+            )
     wanted = [*x, y, *([] if error is None else [error])]
     if not x:
-        raise TableError(f"{path} has only the column {y!r}: expected one of outputs and at least one of inputs")
-    if twice := [name for name in wanted if wanted.count(name) > 1]:
-        raise TableError(f"column {twice[0]!r} is asked for twice: --x, --y and --error name different columns")
+        raise TableError(f"{path} has only the column {quoted(y)}: expected one of outputs and at least one of inputs")
+    if twice := [name for name, times in Counter(wanted).items() if times > 1]:
+        raise TableError(f"column {quoted(twice[0])} is asked for twice: --x, --y and --error name different columns")
     return Columns(tuple(x), y, error)
 
 
@@ -180,7 +201,11 @@ def _write_picture(path: Path, figure: Figure) -> None:
 
 
 def _inputs(table: dict[str, np.ndarray], names: tuple[str, ...]) -> Any:
-    """Inputs ``[n, d]``: numbers, times, or both as objects."""
+    """Inputs ``[n, d]``: all numbers or all times, or objects where a common type would lose digits."""
     parts = [table[name] for name in names]
-    kinds = {part.dtype.kind for part in parts}
-    return np.column_stack(parts if len(kinds) == 1 else [part.astype(object) for part in parts])
+    if len({part.dtype for part in parts}) == 1:
+        return np.column_stack(parts)
+    # As objects of Python, but for nanoseconds, which it has none for.
+    return np.column_stack(
+        [np.fromiter(part, object) if part.dtype == "M8[ns]" else part.astype(object) for part in parts]
+    )

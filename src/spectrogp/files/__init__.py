@@ -1,8 +1,9 @@
 """Files: models as safetensors, tables as CSV and Parquet, and writing that never leaves half a file. No JAX."""
 
 from .atomic import FilePath, replace_file, try_lock, write_json
+from .cells import TableError, listed, quoted
 from .models import ModelFileError, read_model, read_notes, save
-from .tables import TableError, column_names, read_columns, read_table, write_table
+from .tables import column_names, read_columns, read_table, write_table
 from .text import printable
 
 __all__ = [
@@ -10,7 +11,9 @@ __all__ = [
     "ModelFileError",
     "TableError",
     "column_names",
+    "listed",
     "printable",
+    "quoted",
     "read_columns",
     "read_model",
     "read_notes",

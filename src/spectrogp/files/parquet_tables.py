@@ -1,0 +1,153 @@
+"""Parquet files by pyarrow."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .cells import LONGEST_CELL, Place, TableError, integers, parsed, refuse, refuse_not_finite, times
+from .selection import place_in, refuse_too_many_values, wanted_of
+from .text import printable
+
+# Columns, and groups of rows, of a file: pyarrow takes 30 µs and 7 kB for each before anything is read.
+LARGEST = 100_000
+
+
+def read(path: Path, columns: Sequence[str] | None) -> dict[str, np.ndarray]:
+    """The columns that are wanted, as numbers and times."""
+    arrow, _ = _arrow(path)
+    with _opened(path) as file:
+        schema, metadata = file.schema_arrow, file.metadata
+        wanted = wanted_of(path, schema.names, columns)
+        refuse_too_many_values(path, metadata.num_rows, len(wanted))
+        # As a dictionary, text that is repeated takes memory once, as it does in the file.
+        text = [name for name in wanted if _is_text(arrow, schema.field(name).type)]
+        leaves = map(metadata.schema.column, range(metadata.num_columns))
+        kinds = {leaf.path: leaf.physical_type for leaf in leaves}
+        old = [name for name in wanted if kinds.get(name) == "INT96"]
+        if len(wanted) == metadata.num_columns:
+            _refuse_long_values(path, metadata)
+    # INT96, the oldest kind of times, has nanoseconds in any year: as 64-bit nanoseconds they would wrap around.
+    with _opened(path, metadata, read_dictionary=text, coerce_int96_timestamp_unit="us") as file:
+        table = file.read(columns=wanted)
+        table.validate(full=True)
+        if not table.num_rows:
+            raise TableError(f"{path} has no rows of values")
+        found = {name: _converted(arrow, table[name], place_in(path, name)) for name in wanted}
+    if old:
+        with _opened(path, metadata, coerce_int96_timestamp_unit="ns") as file:
+            table = file.read(columns=old)
+            for name in old:
+                found[name] = _with_nanoseconds(found[name], table[name].to_numpy(), place_in(path, name))
+    return found
+
+
+def read_raw(path: Path) -> dict[str, np.ndarray]:
+    """All columns, as the values that they are."""
+    with _opened(path) as file:
+        table = file.read()
+        return {name: table[name].to_numpy() for name in table.column_names}
+
+
+def names_of(path: Path) -> list[str]:
+    """The names of the columns."""
+    with _opened(path) as file:
+        return list(file.schema_arrow.names)
+
+
+def written(path: Path, columns: dict[str, np.ndarray]) -> bytes:
+    """The content of the file."""
+    arrow, parquet = _arrow(path)
+    content = io.BytesIO()
+    try:
+        parquet.write_table(arrow.table(columns), content, write_page_checksum=True)
+    except UnicodeEncodeError as error:
+        raise TableError(f"{path}: Parquet cannot keep the names: {error}") from error
+    return content.getvalue()
+
+
+def _refuse_long_values(path: Path, metadata: Any) -> None:
+    """Refuse a file that would unpack to more bytes than numbers and times have, however they are written."""
+    # Of the sizes of single columns pyarrow 26 speaks in a way that ends the process if a file is damaged.
+    size = sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups))
+    if size > 2**20 + 2 * LONGEST_CELL * metadata.num_rows * metadata.num_columns:
+        raise TableError(
+            f"{path} unpacks to {size:,} bytes, too many for {metadata.num_rows:,} rows of {metadata.num_columns:,} "
+            "columns of numbers and times: name the columns to read"
+        )
+
+
+def _converted(arrow: Any, column: Any, place: Place) -> np.ndarray:
+    kind, types = column.type, arrow.types
+    refuse(column.is_null().to_numpy(), place, "the value is missing")
+    if types.is_dictionary(kind) and _is_text(arrow, kind.value_type):
+        return parsed([cell for chunk in column.chunks for cell in _cells(chunk)], place)
+    if types.is_decimal(kind):
+        return parsed([format(value, "f") for value in column.to_pylist()], place)
+    if types.is_timestamp(kind) or types.is_date(kind):
+        return times(column.to_numpy(), place)  # those with a time zone are stored in UTC
+    if types.is_integer(kind):
+        values = column.to_numpy()
+        return integers(values.tolist(), place) if values.itemsize == 8 else values.astype(np.float64)
+    if types.is_floating(kind):
+        values = column.to_numpy().astype(np.float64)
+        refuse_not_finite(values, place)
+        return values
+    raise TableError(f"{place(0)}: expected a number or a time, got a column of {kind}")
+
+
+def _is_text(arrow: Any, kind: Any) -> bool:
+    return bool(arrow.types.is_string(kind) or arrow.types.is_large_string(kind))
+
+
+def _cells(chunk: Any) -> list[str]:
+    different = chunk.dictionary.to_pylist()
+    return [different[i] for i in chunk.indices.to_pylist()]
+
+
+def _with_nanoseconds(microseconds: np.ndarray, nanoseconds: np.ndarray, place: Place) -> np.ndarray:
+    wrapped = nanoseconds.astype("datetime64[us]") != microseconds
+    if not np.any(wrapped):
+        return times(nanoseconds, place)
+    finer = nanoseconds != microseconds.astype("datetime64[ns]")
+    refuse(~wrapped & finer, place, "digits beyond microseconds, beside times before 1678 or after 2262")
+    return microseconds
+
+
+@contextmanager
+def _opened(path: Path, metadata: Any = None, **options: Any) -> Iterator[Any]:
+    """A Parquet file to read from."""
+    arrow, parquet = _arrow(path)
+    try:
+        with parquet.ParquetFile(
+            path,
+            metadata=metadata,
+            thrift_container_size_limit=LARGEST,
+            page_checksum_verification=True,  # of files that have checksums, as those of write_table do
+            **options,
+        ) as file:
+            yield file
+    except (TableError, MemoryError):
+        raise
+    except (arrow.ArrowException, OSError, ValueError) as error:
+        if "Exceeded size limit" in str(error):
+            raise TableError(
+                f"{path} has more than {LARGEST:,} columns or groups of rows: write it with fewer"
+            ) from error
+        raise TableError(
+            f"{path} is not a Parquet file that can be read: {printable(' '.join(str(error).split()))}"
+        ) from error
+
+
+def _arrow(path: Path) -> tuple[Any, Any]:
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError as error:
+        raise ImportError(f"{path}: Parquet files need pyarrow: pip install 'spectrogp[data]', or use CSV") from error
+    return pyarrow, parquet
