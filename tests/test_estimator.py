@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from contextlib import contextmanager
 
+import jax
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
@@ -315,6 +316,38 @@ def test_an_interrupt_stops_a_fit(fitted, tone, monkeypatch):
     assert seen == ["optimum"]
     with pytest.raises(NotFittedError):
         model.predict(tone[0])
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # the draws are few
+@pytest.mark.parametrize("stage", ["optimum", "posterior"])
+def test_an_interrupted_fit_goes_on(tone, monkeypatch, tmp_path, stage):
+    """With a checkpoint, from the stage that was interrupted, and to the same draws bit for bit."""
+    model = sg.SpectralGPRegressor(
+        kernel="se", inference="nuts", n_draws=60, warmup=10, chains=1, max_iter=120, random_state=0, verbose=True
+    )
+    never, seen = clone(model).fit(*tone), []
+
+    @contextmanager
+    def interrupted(description):
+        def show(done, steps, objective):
+            seen.append((description, done))
+            if description == stage and done < steps and ("stop", stage) not in seen:
+                seen.append(("stop", stage))
+                raise KeyboardInterrupt
+
+        yield show
+
+    monkeypatch.setattr(fitting, "progress_bar", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(*tone, checkpoint=tmp_path / "fit")
+    assert (tmp_path / f"fit.{stage}").exists()
+    stopped = seen[-2][1]
+    seen[:] = [("stop", stage)]
+    model.fit(*tone, checkpoint=tmp_path / "fit")
+    assert seen[1] > (stage, stopped)  # what was done is not done again
+    assert not list(tmp_path.iterdir())
+    for ours, theirs in zip(*(jax.tree.leaves(one.posterior_.draws) for one in (model, never)), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
 
 
 # Every way of inference

@@ -90,6 +90,9 @@ def fit(
     likelihood: Likelihood = None,
     quick: Quick = False,
     seed: Seed = 0,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="What files begin with from which the same fit, once stopped, goes on.")
+    ] = None,
     out: Out = Path("out/fit"),
 ) -> None:
     """Fit to a table: writes model.safetensors, summary.json and overview.png."""
@@ -100,7 +103,7 @@ def fit(
         chosen = {"kernel": kernel, "n_components": components, "inference": inference}
         chosen |= {"approximation": approximation, "likelihood": likelihood}
         settings = {name: value for name, value in chosen.items() if value is not None}
-        fitted = work.fit_table(data, x, y, error, quick=quick, seed=seed, **settings)
+        fitted = work.fit_table(data, x, y, error, quick=quick, seed=seed, checkpoint=checkpoint, **settings)
         report = work.report(fitted)
         summary = work.summary(fitted, report)
         paths = work.write(fitted, report, summary, out)

@@ -58,7 +58,15 @@ class Fitted(NamedTuple):
 
 
 def fit_table(
-    path: Path, x: list[str] | None, y: str | None, error: str | None, *, quick: bool, seed: int, **settings: Any
+    path: Path,
+    x: list[str] | None,
+    y: str | None,
+    error: str | None,
+    *,
+    quick: bool,
+    seed: int,
+    checkpoint: Path | None,
+    **settings: Any,
 ) -> Fitted:
     """Fit to columns of a table: the last one over all others, unless they are named."""
     columns = _chosen(path, x, y, error)
@@ -69,15 +77,22 @@ def fit_table(
     estimator = SpectralGPRegressor(random_state=seed, verbose=True, **settings)
     known = None if error is None else table[error]
     with naming(str(path)):
-        return fit(estimator, _inputs(table, columns.x), table[columns.y], columns, known)
+        return fit(estimator, _inputs(table, columns.x), table[columns.y], columns, known, checkpoint)
 
 
-def fit(estimator: SpectralGPRegressor, X: Any, y: np.ndarray, columns: Columns, error: Any = None) -> Fitted:
+def fit(
+    estimator: SpectralGPRegressor,
+    X: Any,
+    y: np.ndarray,
+    columns: Columns,
+    error: Any = None,
+    checkpoint: Path | None = None,
+) -> Fitted:
     """Fit, and keep what was warned of."""
     began = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        estimator.fit(X, y, error)
+        estimator.fit(X, y, error, checkpoint=checkpoint)
     messages = list(dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught))
     return Fitted(estimator, columns, X, y, error, time.perf_counter() - began, messages)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -14,6 +15,7 @@ from jax import Array
 from .. import models
 from ..choices import APPROXIMATIONS, INFERENCES, KERNELS, LIKELIHOODS
 from ..core import as_numbers, at_least
+from ..files import FilePath
 from ..inference import (
     NUTS,
     SGHMC,
@@ -129,8 +131,22 @@ class Fitted(NamedTuple):
     diagnostics: dict[str, Any]
 
 
-def fit(settings: Settings, data: Data, seed: int, X_scale: np.ndarray) -> Fitted:
-    """Fit standardised data, of inputs that were divided by ``X_scale [d]``."""
+class Stage(NamedTuple):
+    """How the optimum or the posterior is shown, and where it is kept to go on from after an interruption."""
+
+    progress: Progress | None
+    checkpoint: Path | None
+
+    def run(self, chunk: int = 50) -> Run:
+        return Run(self.progress, self.checkpoint, chunk)
+
+
+def fit(settings: Settings, data: Data, seed: int, X_scale: np.ndarray, checkpoint: FilePath | None = None) -> Fitted:
+    """Fit standardised data, of inputs that were divided by ``X_scale [d]``.
+
+    Stages that take long are kept in files called as ``checkpoint`` and their name, until all is done.
+    """
+    places = {name: None if checkpoint is None else Path(f"{checkpoint}.{name}") for name in ("optimum", "posterior")}
     _require_memory(settings, data)
     of_optimum, of_posterior = jax.random.split(jax.random.key(seed))
     initial = _initial_values(settings, data, seed, X_scale)
@@ -141,11 +157,12 @@ def fit(settings: Settings, data: Data, seed: int, X_scale: np.ndarray) -> Fitte
         initial = _initial_values(settings, seen, seed, X_scale)
     kernel, likelihood, failures = _begin(settings, initial, seen, seed, of_optimum)
     with settings.progress("optimum") as progress:
-        model, given, history = _to_optimum(
-            settings, _build(settings, kernel, likelihood, data, seed), data, of_optimum, progress
-        )
+        stage = Stage(progress, places["optimum"])
+        start = _build(settings, kernel, likelihood, data, seed)
+        model, given, history = _to_optimum(settings, start, data, of_optimum, stage)
     with settings.progress("posterior") as progress:
-        posterior, cut_short = _infer(settings, model, given, of_posterior, progress)
+        stage = Stage(progress, places["posterior"])
+        posterior, cut_short = _infer(settings, model, given, of_posterior, stage)
     diagnostics = {
         "approximation": settings.approximation_for(data.size),
         "rows": data.size,
@@ -154,6 +171,9 @@ def fit(settings: Settings, data: Data, seed: int, X_scale: np.ndarray) -> Fitte
         "jitter": models.relative_jitter(model, given),
         "cut_short": [*_still_rising(history, data.size), *cut_short],
     }
+    for place in places.values():
+        if place is not None:
+            place.unlink(missing_ok=True)
     return Fitted(model, given, posterior, initial, history, diagnostics)
 
 
@@ -292,9 +312,7 @@ def _with_inducing_values(
     return models.VariationalGP(kernel, likelihood, Z).with_posterior_of(start)
 
 
-def _to_optimum(
-    settings: Settings, model: Any, data: Data, key: Array, progress: Progress | None
-) -> tuple[Any, Any, np.ndarray]:
+def _to_optimum(settings: Settings, model: Any, data: Data, key: Array, stage: Stage) -> tuple[Any, Any, np.ndarray]:
     """The model at its optimum, the data that it predicts from, and the objective at every step."""
     refresh = None
     if isinstance(model, AbstractNeighbourModel):
@@ -307,19 +325,17 @@ def _to_optimum(
             key=key,
             optimiser=Adam(settings.learning_rate, settings.batch_for(data.size)),
             refresh=refresh,
-            run=Run(progress, chunk=50),
+            run=stage.run(),
         )
     )
     return found.model, data if refresh is None else refresh(found.model), found.history
 
 
-def _infer(
-    settings: Settings, model: Any, data: Any, key: Array, progress: Progress | None
-) -> tuple[Posterior, list[str]]:
+def _infer(settings: Settings, model: Any, data: Any, key: Array, stage: Stage) -> tuple[Posterior, list[str]]:
     """Draws around the optimum, and what was left out of them."""
     if settings.inference == "laplace":
-        return _laplace(settings, model, data, key, progress)
-    return _sampled(settings, model, data, key, progress), []
+        return _laplace(settings, model, data, key, stage.progress)
+    return _sampled(settings, model, data, key, stage), []
 
 
 def _laplace(
@@ -346,20 +362,20 @@ def _laplace(
     ]
 
 
-def _sampled(settings: Settings, model: Any, data: Any, key: Array, progress: Progress | None) -> Posterior:
+def _sampled(settings: Settings, model: Any, data: Any, key: Array, stage: Stage) -> Posterior:
     batch, each = settings.batch_for(data.size), -(-settings.n_draws // settings.chains)
     match settings.inference:
         case "map":
             return Posterior.at_point(model)
         case "dsvi":
             bound = models.DoublyStochasticGP(model)
-            adam, run = Adam(settings.learning_rate, batch), Run(progress, chunk=50)
-            fitted = whole(maximise(bound, data, steps=3 * settings.max_iter, key=key, optimiser=adam, run=run))
+            adam, steps = Adam(settings.learning_rate, batch), 3 * settings.max_iter
+            fitted = whole(maximise(bound, data, steps=steps, key=key, optimiser=adam, run=stage.run()))
             return sample_variational(fitted.model, data, draws=settings.n_draws, key=key)
         case "nuts":
             sampler: Any = NUTS(warmup=settings.warmup, chains=settings.chains)
-            return whole(sample(sampler, model, data, draws=each, key=key, run=Run(progress)))
+            return whole(sample(sampler, model, data, draws=each, key=key, run=stage.run(25)))
         case "sghmc":
             sampler = SGHMC(warmup=settings.warmup, chains=settings.chains, thin=THIN, batch=batch)
-            return whole(sample(sampler, model, data, draws=each, key=key, run=Run(progress, chunk=50)))
+            return whole(sample(sampler, model, data, draws=each, key=key, run=stage.run()))
     raise NotImplementedError(f"inference={settings.inference!r} is in choices.INFERENCES, but has no case in _infer")

@@ -10,6 +10,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 from ..core import naming
+from ..files import FilePath
 from ..kernels import AbstractKernel
 from ..models import Data
 from .fitted import FittedMixin
@@ -150,7 +151,7 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
 
     # Fitting
 
-    def fit(self, X: Any, y: Any, error: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, error: Any = None, *, checkpoint: FilePath | None = None) -> Self:
         """Fit to data.
 
         Parameters
@@ -161,6 +162,10 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
             Outputs.
         error : array of shape [n], number or None
             Known standard deviations of the outputs; the fitted noise is what there is beside them.
+        checkpoint : str, path or None
+            What files begin with (NAME.optimum, NAME.posterior) from which an interrupted fit, called again with the
+            same data, settings and integer ``random_state``, goes on, with the same result bit for bit; they are
+            removed when it is done. The Laplace approximation has none: it takes less than what comes before it.
 
         Returns
         -------
@@ -182,7 +187,7 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
         units = Units.of(given, standardise=not isinstance(self.kernel, AbstractKernel))
         with naming("random_state"):
             seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        found = fit(settings, units.data(given), seed, units.X_scale)
+        found = fit(settings, units.data(given), seed, units.X_scale, checkpoint)
         # Only now: a fit that fails leaves the estimator as it was.
         if hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
