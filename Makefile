@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 OUT ?= out
 
-.PHONY: help demo test test-all lint bench bench-recovery sbc clean
+.PHONY: help demo test test-all lint bench bench-recovery sbc torture clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -31,6 +31,9 @@ bench-recovery: $(VENV)/installed-bench  ## how well frequencies are recovered, 
 
 sbc: $(VENV)/installed  ## check by simulation that the sampler is calibrated (half an hour on one core)
 	$(BIN)/python -m benchmarks.calibration --seed 2 --out $(OUT)/sbc
+
+torture: $(VENV)/installed-dev  ## kill, damage and fill up everything, and write docs/reliability.md (half an hour)
+	$(BIN)/python -m benchmarks.torture
 
 clean:  ## remove the virtual environment and everything made
 	rm -rf $(VENV) $(OUT) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
+import spectrogp
 from spectrogp.files import replace_file, write_json
 
 DIES = """
@@ -114,3 +117,28 @@ def test_a_link_stays_a_link(tmp_path):
     replace_file(tmp_path / "model", b"new")
     assert (tmp_path / "model").is_symlink()
     assert (tmp_path / "disk" / "model").read_bytes() == b"new"
+
+
+# What may write in another way, and why.
+OTHERWISE = {
+    "files/atomic.py": "it is the writer",
+    "experiments/jobs.py": "a log that lines are added to",
+    "core/compilation.py": "programs, of which only whole ones are kept",
+    "cli/terminal.py": "standard output, sent nowhere once it is closed",
+}
+WRITES = re.compile(
+    r"\.write_(text|bytes)\(|\.savefig\(|np\.(save|savez|savez_compressed|savetxt)\((?!file)|\.to_(csv|parquet|pickle)\("
+    r"|open\([^)]*[\"'][wax]b?\+?[\"']|json\.dump\("
+)
+
+
+def test_nothing_is_written_in_another_way():
+    """Every file by one writer: no other place in the library opens a file to write, or lets another library do so."""
+    source = Path(spectrogp.__file__).parent
+    found = {
+        str(path.relative_to(source))
+        for path in source.rglob("*.py")
+        if any(WRITES.search(line) for line in path.read_text(encoding="utf-8").splitlines())
+    }
+    assert found <= set(OTHERWISE), f"write by replace_file: {sorted(found - set(OTHERWISE))}"
+    assert {"files/atomic.py", "experiments/jobs.py"} <= found  # the pattern sees what there is

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import platform
 import sys
 import tempfile
-from datetime import UTC, datetime
 from pathlib import Path
 
 from spectrogp import __version__
@@ -16,6 +16,7 @@ from ..measure import Clock, processor
 from .trials import Trials
 
 SECTIONS = {
+    "flaws": "What broke once",
     "kills": "Killed and interrupted",
     "disk": "Disks that are full, small or read-only",
     "damage": "Damaged and forged files",
@@ -54,9 +55,37 @@ def _result(trials: Trials) -> str:
     return f"{trials.tried} tried, {len(trials.failures)} failed" + (f"; {trials.note}" if trials.note else "")
 
 
+_HEAD = """# Reliability
+
+What was done to spectrogp {version} to break it, and what came of it: {tried} trials, **{failed} failed**.
+Made by `{command}` in {minutes:.0f} minutes ({processor}, Python {python}); a short form runs with the tests.
+"""
+
+
 def _page(found: dict[str, list[Trials]], options: argparse.Namespace, clock: Clock) -> str:
     """The document."""
-    raise NotImplementedError
+    everything = [trials for section in found.values() for trials in section]
+    head = _HEAD.format(
+        version=__version__,
+        tried=sum(trials.tried for trials in everything),
+        failed=sum(len(trials.failures) for trials in everything),
+        command=f"python -m benchmarks.torture{' --quick' * options.quick} --seed {options.seed}",
+        minutes=clock.wall / 60.0,
+        processor=processor(),
+        python=platform.python_version(),
+    )
+    lines = [head]
+    for name, section in found.items():
+        lines += [f"## {SECTIONS[name]}", "", "| tried | what must hold | trials | failed | |", "|---|---|---|---|---|"]
+        lines += [f"| {_row(trials)} |" for trials in section]
+        lines += [f"\nFailed: {failure}" for trials in section for failure in trials.failures]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _row(trials: Trials) -> str:
+    cells = (trials.what, trials.holds, f"{trials.tried:,}", str(len(trials.failures)), trials.note)
+    return " | ".join(cell.replace("|", r"\|").replace("\n", " ") for cell in cells)
 
 
 if __name__ == "__main__":
