@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 OUT ?= out
+LOWEST := $(OUT)/lowest
 
-.PHONY: help demo test test-all lint bench bench-recovery sbc torture clean
+.PHONY: help demo test test-all lint bench bench-recovery sbc torture lowest clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -35,6 +36,10 @@ sbc: $(VENV)/installed  ## check by simulation that the sampler is calibrated (h
 torture: $(VENV)/installed-dev  ## kill, damage and fill up everything, and write docs/reliability.md (half an hour)
 	$(BIN)/python -m benchmarks.torture
 
+lowest: PYTHON = python3.11
+lowest: $(LOWEST)/installed-lowest  ## try everything with the lowest versions of dependencies (PYTHON is python3.11)
+	$(LOWEST)/bin/python -m benchmarks.smoke
+
 clean:  ## remove the virtual environment and everything made
 	rm -rf $(VENV) $(OUT) .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
@@ -52,4 +57,12 @@ $(VENV)/installed: $(VENV)/created pyproject.toml
 
 $(VENV)/installed-%: $(VENV)/installed
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[$*]'
+	@touch $@
+
+# Made anew whenever the bounds may have changed: what is installed and allowed would stay, lowest or not.
+$(LOWEST)/installed-lowest: pyproject.toml
+	rm -rf $(LOWEST)
+	@$(MAKE) --no-print-directory VENV=$(LOWEST) PYTHON=$(PYTHON) $(LOWEST)/created
+	$(LOWEST)/bin/pip install --quiet --disable-pip-version-check uv
+	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct --editable '.[arviz,data,pandas]'
 	@touch $@

@@ -232,9 +232,12 @@ class FittedMixin:
             if ax is not None:
                 raise ValueError("an overview is a figure of its own: name a panel to be drawn into ax")
             return overview(self.report())
-        axes = Figure(figsize=(5.0, 3.2), layout="constrained").subplots() if ax is None else ax
-        draw_panel(panel, self.report(), axes)
-        return axes if ax is not None else axes.get_figure(root=True)
+        if ax is not None:
+            draw_panel(panel, self.report(), ax)
+            return ax
+        figure = Figure(figsize=(5.0, 3.2), layout="constrained")
+        draw_panel(panel, self.report(), figure.subplots())
+        return figure
 
     def summary(self) -> str:
         """The fitted parameters: names, values, priors and roles, in standardised units; print it."""
