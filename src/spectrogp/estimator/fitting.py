@@ -13,7 +13,7 @@ from jax import Array
 
 from .. import models
 from ..choices import APPROXIMATIONS, INFERENCES, KERNELS, LIKELIHOODS
-from ..core import as_numbers, at_least
+from ..core import as_numbers, at_least, refuse_forked
 from ..inference import (
     NUTS,
     SGHMC,
@@ -129,6 +129,7 @@ class Fitted(NamedTuple):
 
 def fit(settings: Settings, data: Data, seed: int, X_scale: np.ndarray) -> Fitted:
     """Fit standardised data, of inputs that were divided by ``X_scale [d]``."""
+    refuse_forked()
     of_optimum, of_posterior = jax.random.split(jax.random.key(seed))
     initial = _initial_values(settings, data, seed, X_scale)
     seen = data
