@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+import jax
 
 
 def seconds_of(call: Callable[[], Any]) -> float:
@@ -47,6 +50,28 @@ def peak_memory() -> float:
     """Peak resident memory of this program in MB (``getrusage`` would count the parent's, from before the start)."""
     status = Path("/proc/self/status").read_text(encoding="ascii")
     return float(status.split("VmHWM:")[1].split()[0]) / 1024.0
+
+
+def resident_memory() -> float:
+    """Resident memory of this program in MB, now."""
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return float(status.split("VmRSS:")[1].split()[0]) / 1024.0
+
+
+@contextmanager
+def counting_programs() -> Iterator[list[str]]:
+    """A list that grows by one for every program that JAX compiles, or reads from its cache on disk, in the block."""
+    built: list[str] = []
+
+    def listen(event: str, *_: Any, **__: Any) -> None:
+        if "backend_compile" in event:
+            built.append(event)
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    try:
+        yield built
+    finally:
+        jax.monitoring.unregister_event_duration_listener(listen)
 
 
 def processor() -> str:

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from benchmarks.measure import counting_programs
 
 import spectrogp as sg
 import zoo
@@ -82,6 +83,14 @@ def test_an_interrupted_lbfgs_keeps_its_best(data):
     assert fit.interrupted
     assert len(fit.history) == 3
     np.testing.assert_allclose(log_joint(fit.model, data), 60 * max(fit.history), rtol=1e-9)
+
+
+def test_a_second_run_of_lbfgs_compiles_nothing(data, best):
+    """Equal shapes, other numbers: programs that a loop of fits makes anew stay in memory for good."""
+    with counting_programs() as built:
+        other = maximise_lbfgs(model(), Data(data.X, data.y + 0.1))
+    assert not built
+    assert other.history[-1] != best.history[-1]
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from benchmarks.measure import counting_programs
 from scipy import stats
 from scipy.special import logsumexp
 
@@ -259,6 +260,17 @@ def test_spectrogram_and_local_frequency_over_the_posterior(variational):
         np.testing.assert_allclose(found.mean, np.mean(values, axis=0), rtol=1e-8)
         np.testing.assert_allclose([found.lower, found.upper], np.quantile(values, (0.1, 0.9), axis=0), rtol=1e-8)
         assert np.all(found.lower <= found.upper)
+
+
+def test_draws_of_another_variational_posterior_compile_nothing(variational, data):
+    """Programs that a loop of fits makes anew stay in memory for good."""
+    bound, posterior = variational
+    with counting_programs() as built:
+        other = sample_variational(
+            eqx.tree_at(lambda b: b.means[0].raw, bound, replace_fn=np.negative), data, draws=1000, key=1
+        )
+    assert not built
+    assert not np.array_equal(other.log_joint, posterior.log_joint)
 
 
 def test_a_sparse_model_needs_no_other_prediction(data):

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from benchmarks.measure import counting_programs
 from scipy.special import polygamma
 
 from spectrogp.inference import NUTS, SAMPLERS, SGHMC, AbstractSampler, Run, mean_error, sample, std_error
@@ -131,13 +132,9 @@ def test_an_interrupt_in_the_warm_up_leaves_no_draws(row, tmp_path):
 
 
 def test_equal_runs_with_other_numbers_compile_once(row, short):
-    compiled = []
-    jax.monitoring.register_event_duration_secs_listener(lambda event, *_, **__: compiled.append(event))
-    try:
+    with counting_programs() as built:
         other = run(row, key=1, shift=0.5)
-    finally:
-        jax.monitoring.clear_event_listeners()
-    assert not [event for event in compiled if "backend_compile" in event]
+    assert not built
     assert not np.array_equal(other.log_joint, short.log_joint)
 
 

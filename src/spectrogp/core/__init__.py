@@ -3,7 +3,7 @@
 from .checks import Key, as_key, as_level, as_numbers, at_least, inputs, naming, refuse_masked, require
 from .chunking import chunked_sum, in_blocks
 from .compilation import cache_compilations
-from .entry_points import entry_point, precision, traced
+from .entry_points import entry_point, precision, refuse_forked, traced
 from .linalg import Factor, cholesky, gaussian_log_density, symmetric_root, triangular_inverse, whitened_kl
 from .memory import available_memory, require_memory
 from .module import Module, show_numbers
@@ -26,6 +26,7 @@ __all__ = [
     "inputs",
     "naming",
     "precision",
+    "refuse_forked",
     "refuse_masked",
     "require",
     "require_memory",

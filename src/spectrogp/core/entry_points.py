@@ -14,6 +14,7 @@ Public functions are entry points by ``@entry_point``, public methods by their c
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -29,6 +30,9 @@ Result = TypeVar("Result")
 
 _double = ContextVar("spectrogp_double", default=True)
 _inside = ContextVar("spectrogp_inside", default=False)  # an entry point: the precision is set already
+
+_started = False  # JAX has computed something in this process, or in one that it was forked from
+_forked = False  # the process was forked after that
 
 
 @contextmanager
@@ -60,6 +64,27 @@ def traced(*trees: PyTree) -> bool:
     return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(trees))
 
 
+def refuse_forked() -> None:
+    """Raise an error in a process that was forked after JAX had started, where a computation would never end.
+
+    The threads that JAX computes with are not there in the child; it would wait for them.
+    """
+    if _forked:
+        raise RuntimeError(
+            "cannot compute in this process, which was forked after JAX had started its threads, and would wait for "
+            "them for ever; start processes by multiprocessing.get_context('spawn'), or use joblib's backend 'loky'"
+        )
+
+
+def _note_fork() -> None:
+    global _forked
+    _forked = _started
+
+
+if hasattr(os, "register_at_fork"):  # where processes can be forked
+    os.register_at_fork(after_in_child=_note_fork)
+
+
 def entry_point(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
     """Make ``function`` a public entry point: the library's precision inside, NumPy arrays outside.
 
@@ -71,6 +96,7 @@ def entry_point(function: Callable[Arguments, Result]) -> Callable[Arguments, Re
     def run(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
         if _inside.get() or traced(args, kwargs):
             return function(*args, **kwargs)
+        refuse_forked()
         token = _inside.set(True)
         try:
             with jax.enable_x64(_double.get()):
@@ -94,5 +120,8 @@ def _single(leaf: Any) -> Any:
 
 def _plain(leaf: Any) -> Any:
     """A NumPy array in the place of JAX's; a random key stays what it is."""
-    is_key = isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
-    return np.asarray(leaf) if isinstance(leaf, jax.Array) and not is_key else leaf
+    global _started
+    if not isinstance(leaf, jax.Array):
+        return leaf
+    _started = True
+    return leaf if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else np.asarray(leaf)

@@ -14,7 +14,7 @@ from jax import Array
 
 from .. import models
 from ..choices import APPROXIMATIONS, INFERENCES, KERNELS, LIKELIHOODS
-from ..core import as_numbers, at_least
+from ..core import as_numbers, at_least, refuse_forked
 from ..files import FilePath
 from ..inference import (
     NUTS,
@@ -147,6 +147,7 @@ def fit(settings: Settings, data: Data, seed: int, X_scale: np.ndarray, checkpoi
     Stages that take long are kept in files called as ``checkpoint`` and their name, until all is done.
     """
     places = {name: None if checkpoint is None else Path(f"{checkpoint}.{name}") for name in ("optimum", "posterior")}
+    refuse_forked()
     _require_memory(settings, data)
     of_optimum, of_posterior = jax.random.split(jax.random.key(seed))
     initial = _initial_values(settings, data, seed, X_scale)

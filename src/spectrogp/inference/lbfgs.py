@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.flatten_util import ravel_pytree
+from jaxtyping import PyTree
 from scipy.optimize import minimize
 
 from ..core import Key, as_key, entry_point
@@ -50,11 +51,11 @@ def maximise_lbfgs(
     """
     key = as_key(key)
     free, rest = partition(model, *roles)
-    start, unravel = ravel_pytree(jax.tree.map(jnp.asarray, free))
+    free = jax.tree.map(jnp.asarray, free)
+    start, unravel = ravel_pytree(free)
 
-    @jax.jit
     def slope(raw: Array) -> tuple[Array, Array]:
-        return jax.value_and_grad(lambda raw: -eqx.combine(unravel(raw), rest).log_joint(data) / data.size)(raw)
+        return _slope(raw, free, rest, data)
 
     ends: list[_End] = []
     while len(ends) <= restarts and not any(end.interrupted for end in ends):
@@ -67,6 +68,14 @@ def maximise_lbfgs(
         raise FloatingPointError("the log joint density is not finite at the start; look at the starting parameters")
     fitted = eqx.combine(unravel(jnp.asarray(best.raw, start.dtype)), rest)
     return Fit(fitted, np.array(best.history), ends[-1].interrupted)
+
+
+# At the top, with all arrays as arguments: what is jitted inside a call is compiled anew by every call, and kept.
+@eqx.filter_jit
+def _slope(raw: Array, free: PyTree, rest: PyTree, data: Any) -> tuple[Array, Array]:
+    """The negative log joint density of each row at raw numbers ``[p]`` in the place of ``free``, and its gradient."""
+    unravel = ravel_pytree(free)[1]
+    return jax.value_and_grad(lambda raw: -eqx.combine(unravel(raw), rest).log_joint(data) / data.size)(raw)
 
 
 class _End(NamedTuple):

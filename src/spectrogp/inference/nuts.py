@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import blackjax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from blackjax.adaptation.mass_matrix import mass_matrix_adaptation
-from blackjax.adaptation.step_size import dual_averaging_adaptation
-from blackjax.adaptation.window_adaptation import build_schedule
 from jax import Array
 from jaxtyping import PyTree
 
@@ -19,6 +15,13 @@ from ..core import at_least
 from .sampler import AbstractSampler, Draw, Target
 
 _FIRST_STEP = 0.1
+
+
+def _blackjax() -> Any:
+    """Blackjax, where it is used: it computes as it is imported, and after that no forked process could compute."""
+    with jax.ensure_compile_time_eval():  # what it computes is kept, so it must not be traced
+        import blackjax
+    return blackjax
 
 
 class Chain(NamedTuple):
@@ -67,12 +70,15 @@ class NUTS(AbstractSampler):
 
     def _begin(self, target: Target, position: PyTree, data: Any) -> Chain:
         size = sum(map(jnp.size, jax.tree.leaves(position)))
-        averaging, mass = dual_averaging_adaptation(self.acceptance), mass_matrix_adaptation()
+        blackjax = _blackjax()
+        averaging = blackjax.adaptation.step_size.dual_averaging_adaptation(self.acceptance)
+        mass = blackjax.adaptation.mass_matrix.mass_matrix_adaptation()
         first = jnp.asarray(_FIRST_STEP, jax.tree.leaves(position)[0].dtype)
         current = blackjax.nuts.init(position, lambda free: target.log_joint(free, data))
         return jax.tree.map(jnp.asarray, Chain(current, averaging[0](first), mass[0](size), first))
 
     def _move(self, target: Target, key: Array, chain: Chain, index: Array, data: Any) -> tuple[Chain, Draw]:
+        blackjax = _blackjax()
         settings = (lambda free: target.log_joint(free, data), chain.step_size, chain.mass.inverse_mass_matrix)
         if self.leapfrogs is None:
             current, info = blackjax.nuts.build_kernel()(key, chain.current, *settings, self.doublings)
@@ -95,11 +101,12 @@ class NUTS(AbstractSampler):
 
     def _adapted(self, chain: Chain, acceptance: Array, index: Array) -> Chain:
         """Stan's warm-up: dual averaging of the step size, and variances of the draws of ever longer windows."""
-        start_averaging, update_averaging, average = dual_averaging_adaptation(self.acceptance)
-        _, update_mass, end_window = mass_matrix_adaptation()
+        adaptation = _blackjax().adaptation
+        start_averaging, update_averaging, average = adaptation.step_size.dual_averaging_adaptation(self.acceptance)
+        _, update_mass, end_window = adaptation.mass_matrix.mass_matrix_adaptation()
         # At every step: whether the window adapts the mass matrix, whether it ends here.
         with jax.ensure_compile_time_eval():  # a constant, though this is traced
-            schedule = np.asarray(build_schedule(self.warmup), dtype=np.int32)
+            schedule = np.asarray(adaptation.window_adaptation.build_schedule(self.warmup), dtype=np.int32)
         slow, end = jnp.asarray(schedule)[jnp.minimum(index, self.warmup - 1)].astype(bool)
 
         def where(condition: Array, new: Any, old: Any) -> Any:

@@ -35,10 +35,16 @@ def sample_variational(bound: DoublyStochasticGP, data: Any, *, draws: int, key:
     """
     at_least(1, draws=draws)
     keys = jax.random.split(as_key(key), draws)
-    free = eqx.filter_jit(jax.vmap(lambda key: partition(bound.sampled(key), "latent")[0]))(keys)
+    free = _draws(bound, keys)
     rest = partition(bound.model, "latent")[1]
     log_joint = _log_joint(_LogJoint(data, keys[0]), free, rest)
     return Posterior(jax.tree.map(lambda leaf: leaf[None], free), rest, log_joint[None], {})
+
+
+# At the top, with all arrays as arguments: what is jitted inside a call is compiled anew by every call, and kept.
+@eqx.filter_jit
+def _draws(bound: DoublyStochasticGP, keys: Array) -> Any:
+    return jax.vmap(lambda key: partition(bound.sampled(key), "latent")[0])(keys)
 
 
 @eqx.filter_jit
