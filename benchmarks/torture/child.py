@@ -1,8 +1,9 @@
 """What the campaign runs in processes of its own: ``python -P child.py AIM DIRECTORY COMMAND …``.
 
-COMMAND is ``command``, then arguments of ``spectrogp``, or a run of inference with checkpoints (``adam``, ``nuts``,
-``sghmc``) in DIRECTORY. AIM is ``-``, or ``WHAT:EVENT:FILE:COUNT``: what befalls the process at an event in DIRECTORY,
-namely a signal (SIGKILL) or an error (ENOSPC). Events are, for files whose names contain FILE,
+COMMAND is ``command``, then arguments of ``spectrogp``; or a run of inference with checkpoints (``adam``, ``nuts``,
+``sghmc``) in DIRECTORY; or ``refuse``, which reads all files of DIRECTORY. AIM is ``-``, or ``WHAT:EVENT:FILE:COUNT``:
+what befalls the process at an event in DIRECTORY, namely a signal (SIGKILL) or an error (ENOSPC). Events are, for files
+whose names contain FILE,
 
     sync    before the COUNT-th of them is brought to the disk: it is written
     move    before the COUNT-th of them is moved to its place: it is written and on the disk
@@ -12,7 +13,10 @@ namely a signal (SIGKILL) or an error (ENOSPC). Events are, for files whose name
 from __future__ import annotations
 
 import errno
+import functools
 import hashlib
+import importlib
+import json
 import os
 import resource
 import signal
@@ -109,7 +113,74 @@ def infer(kind: str, directory: Path) -> None:
     print(f"result {hashlib.sha256(content).hexdigest()}")
 
 
+def walk(checkpoint: Path) -> bytes:
+    """All numbers of a run that has little to do, of all kinds that checkpoints hold: a key, a state and records."""
+    import jax
+    import numpy as np
+
+    from spectrogp.inference import Run, run_in_chunks
+
+    state = jax.random.key(0), np.zeros(3), np.array(0)
+    done = run_in_chunks(_step(), state, np.ones(3), steps=12, run=Run(None, checkpoint, chunk=4))
+    (_, *state), records, _ = done
+    return b"".join(np.asarray(leaf).tobytes() for leaf in jax.tree.leaves((state, records)))
+
+
+@functools.cache
+def _step() -> Any:
+    import jax
+
+    from spectrogp.inference import AbstractStep
+
+    class Walk(AbstractStep):
+        def __call__(self, state: Any, index: Any, data: Any) -> Any:
+            key, position, count = state
+            position = position + data * jax.random.normal(jax.random.fold_in(key, index), (3,))
+            return (key, position, count + 1), {"objective": -(position**2).sum(), "position": position}
+
+        def objective(self, records: Any) -> Any:
+            return records["objective"]
+
+    return Walk()
+
+
+def refuse(directory: Path) -> None:
+    """Read all files, each of which is to be refused; tells of each by what error, how soon, and the memory taken.
+
+    Files whose names begin with "checkpoint" are read as such, others as models.
+    """
+    import spectrogp as sg
+    from spectrogp.loading import HOMES
+
+    for home in HOMES:  # so that no file is blamed for the time of an import
+        importlib.import_module(f"spectrogp.{home}")
+    walk(directory.with_name("none"))
+    own = _memory("VmSize") + 2**30
+    resource.setrlimit(resource.RLIMIT_AS, (own, own))
+    for path in sorted(directory.iterdir()):
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak begins anew
+        before, began = _memory("VmRSS"), time.perf_counter()
+        try:
+            walk(path) if path.name.startswith("checkpoint") else sg.load(path)
+            error, message = "nothing", ""
+        except BaseException as caught:
+            error, message = type(caught).__name__, str(caught)
+        found = time.perf_counter() - began, (_memory("VmHWM") - before) / 1e6, error, message[:300]
+        print(json.dumps([path.name, *found]), flush=True)
+
+
+def _memory(name: str) -> int:
+    """Bytes that the system says this process takes."""
+    return 1024 * int(Path("/proc/self/status").read_text(encoding="ascii").split(f"{name}:")[1].split()[0])
+
+
 if __name__ == "__main__":
     _, _aim, _directory, _what, *_arguments = sys.argv
     aim(_aim, Path(_directory))
-    command(_arguments) if _what == "command" else infer(_what, Path(_directory))
+    match _what:
+        case "command":
+            command(_arguments)
+        case "refuse":
+            refuse(Path(_directory))
+        case _:
+            infer(_what, Path(_directory))

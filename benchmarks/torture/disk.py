@@ -20,8 +20,8 @@ from .commands import CHILD, FIT, FITTED, LIMIT, ROW, Ended, left_wrong, parts_i
 from .trials import Trials
 
 NAMED = "exit code 2, one line that names the file, no traceback; older files whole, no part left"
-# A user who has neither a name nor a home, and may read everything and write nowhere. Root may write anywhere, whatever
-# the permissions are; anybody else cannot be another.
+# A user who has neither a name nor a home, and may write nowhere: root may anywhere, whatever the permissions are.
+# Reading is allowed everywhere, since Python itself may be in somebody's home.
 NOBODY = 12345
 _READS = "-all,+dac_read_search"
 SOMEBODY = [
@@ -38,6 +38,7 @@ POOR = {
 
 def section(quick: bool, seed: int, place: Path) -> Iterator[Trials]:
     """All kinds of outputs that cannot be written to."""
+    place.chmod(0o755)  # another user reads there
     (place / "cache").mkdir()
     write_tone(place / "tone.csv")
     fitted = place / "fitted"
@@ -74,7 +75,7 @@ def _command(
     variables: dict[str, str | None] | None = None,
     user: list[str] | None = None,
 ) -> Ended:
-    """How a command ends: with an aim of ``child.py`` at what it writes to ``out``, or other variables, or as a user."""
+    """How a command ends: with an aim of ``child.py`` at what it writes to ``out``, other variables, as a user."""
     changed = {"COLUMNS": "200", "XDG_CACHE_HOME": str(place / "cache")} | (variables or {})
     environment = {name: value for name, value in (os.environ | changed).items() if value is not None}
     program = ["-m", "spectrogp.cli"] if aim == "-" else [CHILD, aim, out, "command"]
