@@ -22,7 +22,7 @@ from .commands import FIT, FITTED, ROW, Ended, child, ended, left_wrong, parts_i
 from .trials import Trials
 
 # What a command says and gives back when it is ended by a signal that can be caught.
-CAUGHT = {"SIGINT": (130, "^interrupted$"), "SIGTERM": (143, "^terminated$"), "SIGHUP": (129, "^terminated$")}
+CAUGHT = {"SIGINT": (130, "interrupted"), "SIGTERM": (143, "terminated"), "SIGHUP": (129, "terminated")}
 SIGNALS = ("SIGKILL", *CAUGHT)
 WHOLE = "what has its final name is whole, and older results stay"
 SAID = "exit code 130, 143 or 129, one line and no traceback where the signal can be caught"
