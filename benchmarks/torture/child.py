@@ -175,6 +175,10 @@ def _memory(name: str) -> int:
 
 
 if __name__ == "__main__":
+    # The campaign may itself run in the background, or under nohup, and what it ignores its children would ignore.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for _name in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(_name, signal.SIG_DFL)
     _, _aim, _directory, _what, *_arguments = sys.argv
     aim(_aim, Path(_directory))
     match _what:

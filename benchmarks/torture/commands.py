@@ -21,7 +21,9 @@ from .trials import python
 CHILD = Path(__file__).with_name("child.py")
 LIMIT = 600.0  # seconds that no process of the campaign needs
 # Progress bars, and what XLA and Matplotlib log of themselves.
-_NOT_SAID = re.compile(r"[━╺╸]|^[IWEF]\d{4} |^WARNING: All log messages|Matplotlib is building the font cache|^\s*$")
+_NOT_SAID = re.compile(
+    r"[━╺╸]| {20}|^[IWEF]\d{4} |^WARNING: All log messages|Matplotlib is building the font cache|^\s*$"
+)
 
 
 class Ended(NamedTuple):
@@ -94,10 +96,6 @@ def _arrays(path: Path) -> None:
             arrays[name]
 
 
-def _checkpoint(path: Path) -> None:
-    _arrays(path) if path.read_bytes().startswith(b"PK") else sg.load(path)
-
-
 def _text(path: Path) -> None:
     path.read_text(encoding="utf-8")
 
@@ -112,7 +110,7 @@ _READERS: dict[str, Callable[[Path], Any]] = {
     ".clock": _json,
     ".png": imread,
     ".npz": _arrays,
-    ".checkpoint": _checkpoint,
+    ".checkpoint": sg.load,  # a file of arrays like those of models
     ".csv": sg.read_table,
     ".parquet": sg.read_table,
     ".log": _text,

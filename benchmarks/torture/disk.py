@@ -198,7 +198,7 @@ def _read_only(quick: bool, place: Path) -> list[Callable[[], str | None]]:
         home = place / f"home of {command}"
         home.mkdir()
         os.chown(home, NOBODY, NOBODY)
-        variables = {"XDG_CACHE_HOME": str(home)}
+        variables = {"HOME": str(home), "XDG_CACHE_HOME": str(home)}
         trials.append(partial(_trial, command, place, out, command, variables=variables, user=SOMEBODY))
     return trials
 
