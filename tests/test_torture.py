@@ -86,7 +86,7 @@ def test_ends_are_judged():
     good = Ended(143, "", "fit ━━━━ 3/4\nterminated\n", 1)
     assert good.wrong(143, line="^terminated$") == []
     assert good.wrong(-signal.SIGTERM) == ["exit code 143 instead of -15", "said ['terminated']"]
-    assert Ended(2, "", "Traceback (most recent call last):\nOSError: x\n", 1).wrong(2)[0] == "a traceback"
+    assert Ended(2, "", "Traceback (most recent call last):\nOSError: x\n", 1).wrong(2)[0].startswith("a traceback")
     assert Ended(2, "", "one\ntwo\n", 1).wrong(2, line="one")[0] == "not one line with one"
 
 

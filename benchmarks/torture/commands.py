@@ -44,8 +44,8 @@ class Ended(NamedTuple):
         found = []
         if self.code not in codes:
             found.append(f"exit code {self.code} instead of {' or '.join(map(str, codes))}")
-        if "Traceback" in self.err or "Exception ignored" in self.err:
-            found.append("a traceback")
+        if trace := re.search("^(Traceback|Exception ignored).*", self.err, re.MULTILINE):
+            found.append(f"a traceback ({trace[0]})")
         if line is not None and not (len(self.said) == 1 and re.search(line, self.said[0])):
             found.append(f"not one line with {line}")
         return [*found, f"said {self.said[-1:]}"] if found else []
