@@ -223,7 +223,9 @@ def _struck(series: Series, moment: Moment) -> Ended:
         if process.poll() is None:
             process.send_signal(getattr(signal, moment.signal))
             return ended(process)
-        ended(process)
+        done = ended(process)
+        if share < 0.01:  # it has nothing left to do
+            return done
         share *= 0.5
 
 
