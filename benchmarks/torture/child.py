@@ -35,7 +35,7 @@ def aim(text: str, directory: Path) -> None:
 
     def concerned(path: Any) -> bool:
         path = Path(os.fsdecode(path)).resolve()
-        return path.is_relative_to(directory) and file in path.name
+        return path.is_relative_to(directory) and file in path.name and not path.is_dir()  # these are synced too
 
     def strike(path: Any) -> None:
         nonlocal left
