@@ -111,6 +111,15 @@ def test_an_error_names_the_file_and_not_its_part(tmp_path):
         replace_file(tmp_path / "summary.json", full)
 
 
+def test_no_file_takes_the_place_of_a_device_or_directory(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to(tmp_path / "pipe")
+    for name in ("pipe", "link", "."):
+        with pytest.raises(OSError, match="this is no file that could be replaced"):
+            replace_file(tmp_path / name, b"new")
+    assert (tmp_path / "pipe").is_fifo()
+
+
 def test_a_link_stays_a_link(tmp_path):
     (tmp_path / "disk").mkdir()
     (tmp_path / "model").symlink_to(tmp_path / "disk" / "model")

@@ -103,6 +103,66 @@ def test_a_signal_is_one_line_and_128_and_its_number(tmp_path, number, message):
     assert "Traceback" not in errors
 
 
+IGNORES = """
+import os, signal, sys, time, weakref
+from spectrogp import experiments
+from spectrogp.cli import main
+
+class Thing:
+    pass
+
+def work(*_, **__):
+    thing = Thing()
+    reference = weakref.ref(thing, lambda _: signal.raise_signal(signal.SIGTERM))
+    del thing  # the callback is interrupted, and Python ignores what it raises
+    time.sleep(60)
+
+experiments.reproduce = work
+sys.argv = ["spectrogp", "reproduce", "fig1", "--out", sys.argv[1]]
+main()
+"""
+
+
+def test_a_signal_in_a_callback_is_heard(tmp_path):
+    command = [sys.executable, "-c", IGNORES, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=50)  # noqa: S603
+    assert done.returncode == 128 + signal.SIGTERM
+    assert done.stderr.split("\n")[-2] == "spectrogp: terminated"
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("place", ["before", "after"])
+def test_a_signal_around_the_work_is_told_too(tmp_path, place):
+    """Between the lines that are guarded: as typer begins, and as the paths are printed."""
+    where = {"before": "app._Commands.invoke", "after": "app._print_paths"}[place]
+    code = f"""
+import signal, sys
+from spectrogp import experiments
+from spectrogp.cli import app
+experiments.reproduce = lambda *_, **__: ([], {{}})
+{where} = lambda *_, **__: signal.raise_signal(signal.SIGTERM)
+sys.argv = ["spectrogp", "reproduce", "fig1", "--out", sys.argv[1]]
+app.main()
+"""
+    code = code.replace(
+        "from spectrogp.cli import app", "import importlib; app = importlib.import_module('spectrogp.cli.app')"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    assert done.returncode == 128 + signal.SIGTERM
+    assert done.stderr.split("\n")[-2] == "spectrogp: terminated"
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")  # noqa: PTH110
+def test_help_that_nobody_can_read_is_one_line():
+    with open("/dev/full", "w") as full:  # noqa: PTH123
+        command = [sys.executable, "-m", "spectrogp.cli", "--help"]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)  # noqa: S603
+    assert done.returncode == 2
+    assert done.stderr == "spectrogp: standard output: No space left on device; the work itself is done\n"
+
+
 def test_a_signal_that_was_ignored_stays_ignored():
     """As by nohup."""
     code = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN); from spectrogp.cli import terminal; \

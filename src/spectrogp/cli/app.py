@@ -31,8 +31,10 @@ class _Commands(TyperGroup):
     def main(self, *args: Any, **settings: Any) -> Any:
         try:
             status = super().main(*args, **settings | {"standalone_mode": False})
-        except typer.Abort:
+        except (typer.Abort, KeyboardInterrupt):
             status = terminal.interrupted()
+        except OSError as error:  # those of the work are caught around it: this is the help, which nobody reads
+            status = terminal.unheard(error)
         except Exception as error:
             if not hasattr(error, "format_message"):  # not typer's own
                 raise
@@ -266,7 +268,10 @@ def _print_paths(paths: list[Path]) -> None:
 def main() -> None:
     """Entry point of the ``spectrogp`` command."""
     terminal.prepare()
-    app()
+    try:
+        app()
+    except KeyboardInterrupt:
+        sys.exit(terminal.interrupted())
 
 
 if __name__ == "__main__":

@@ -5,13 +5,15 @@ Names of columns come from data. Nothing here reads them as markup, and control 
 
 from __future__ import annotations
 
+import _thread
 import codecs
 import os
 import signal
 import sys
+import threading
 from collections.abc import Sequence
 from types import FrameType
-from typing import TextIO
+from typing import Any, TextIO
 
 from rich.console import Console
 from rich.table import Table
@@ -24,7 +26,10 @@ _PLAIN |= {"…": "...", "→": "->", "₂": "2"}
 
 _STOPPED = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "terminated: the terminal was closed"}
 
+_AGAIN = 0.05  # seconds after which a signal that nobody heard is sent once more
+
 _received: list[int] = []  # signals
+_told: list[int] = []  # those of them that were spoken of
 _lost: list[OSError] = []  # what could not be said
 
 
@@ -39,6 +44,7 @@ def prepare() -> None:
         # What whoever started this ignores (nohup, a job in the background) stays ignored.
         if number is not None and signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, _stop)
+    sys.unraisablehook = _hear
 
 
 def say(text: str = "") -> None:
@@ -66,13 +72,24 @@ def say_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 def interrupted() -> int:
     """Say which signal ended the work; gives the exit code, 128 and its number, as shells have it."""
+    _ignore_signals()
     number = _received[-1] if _received else signal.SIGINT
+    _told.append(number)
     complain(_STOPPED[signal.Signals(number).name])
     return 128 + number
 
 
+def unheard(error: OSError) -> int:
+    """What could not be printed; gives the exit code of a command that had nothing else to do."""
+    _give_up(sys.stdout, error)
+    return 0
+
+
 def finish(status: int) -> int:
     """The exit code, once all has been said."""
+    if _received and not _told:
+        return interrupted()
+    _ignore_signals()  # it ends in a moment
     if sys.stdout is not None:
         try:
             sys.stdout.flush()
@@ -104,6 +121,27 @@ def _give_up(stream: TextIO | None, error: OSError) -> None:
 def _stop(number: int, _: FrameType | None) -> None:
     _received.append(number)
     raise KeyboardInterrupt  # loops keep what they have; then it ends the command
+
+
+def _hear(ignored: Any) -> None:
+    """Python cannot raise an error out of a callback, and would only print it: a signal is sent to us once more."""
+    if _received and issubclass(ignored.exc_type, KeyboardInterrupt):
+        threading.Timer(_AGAIN, _send, [_received[-1]]).start()
+    else:
+        sys.__unraisablehook__(ignored)
+
+
+def _send(number: int) -> None:
+    if hasattr(signal, "pthread_kill"):  # wakes a thread that sleeps
+        signal.pthread_kill(threading.main_thread().ident or 0, number)
+    else:
+        _thread.interrupt_main(number)
+
+
+def _ignore_signals() -> None:
+    for name in _STOPPED:
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
 
 
 def _in_plain_letters(error: UnicodeError) -> tuple[str, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import importlib
 import itertools
 import json
@@ -37,6 +38,8 @@ def replace_file(path: FilePath, *parts: bytes | memoryview | Callable[[IO[bytes
     path = Path(path)
     try:
         place = path.resolve()
+        if place.exists() and not place.is_file():  # a directory, or a device that a file would take the place of
+            raise OSError(errno.EINVAL, "this is no file that could be replaced")
         _remove_abandoned(place)
         with _part_of(place) as file:
             for part in parts:

@@ -90,8 +90,10 @@ def run_in_chunks(
     mark = "" if path is None else fingerprint((step, state, data, chunk))
     if path is not None and path.exists():
         state, before, done, renewed = load_checkpoint(path, mark, state, _no_records(step, state, data), steps)
-        if done:
+        try:
             _finite(step, before, 0)
+        except FloatingPointError as error:
+            raise ValueError(f"{path} is not a checkpoint of this run ({error}); remove it") from error
         records.append(before)
         if renew is not None and renewed is not None:  # the data are those of the last time
             data = renew(renewed[1], renewed[0], data)
@@ -139,7 +141,7 @@ def whole(result: Any) -> Any:
 def _finite(step: AbstractStep, records: PyTree, done: int) -> np.ndarray:
     """The objectives ``[count, …]`` of records, if they are finite; ``done`` is the number of the first."""
     values = np.asarray(step.objective(records))
-    values = values.reshape(len(values), -1)
+    values = values.reshape(len(values), int(np.prod(values.shape[1:])))
     bad = np.argwhere(~np.isfinite(values))
     if len(bad):
         raise FloatingPointError(f"the objective is {values[tuple(bad[0])]} at step {done + bad[0][0]}: {step.advice}")
