@@ -134,8 +134,8 @@ def _hear(ignored: Any) -> None:
 def _send(number: int) -> None:
     if hasattr(signal, "pthread_kill"):  # wakes a thread that sleeps
         signal.pthread_kill(threading.main_thread().ident or 0, number)
-    else:
-        _thread.interrupt_main(number)
+        return
+    _thread.interrupt_main(signal.Signals(number))
 
 
 def _ignore_signals() -> None:
