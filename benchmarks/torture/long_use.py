@@ -1,7 +1,8 @@
 """Long use and many processes: fits in a loop, copies, workers, threads.
 
 Compiled programs are kept for as long as a process lives, so a loop of fits must come to use those that it has. A fit
-of other shapes needs other programs: with another number of rows memory grows, until ``jax.clear_caches()``.
+of other shapes needs other programs: with another number of rows memory grows. ``jax.clear_caches()`` now and then
+keeps it flat: what it frees is used again, though not given back to the system.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ SETTLED = 5  # fits after which nothing may grow
 # MB for each fit: a compiled program takes about 4, and the posterior draws of one estimator 0.1.
 GROWTH = 0.05
 LIMIT = 1800.0  # seconds
+UNSEEN = 1e-3  # of a standard deviation of a prediction
+_BLAS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")
 
 
 def work(place: Path, task: str, *arguments: Any, **environment: str) -> tuple[list[dict[str, Any]], str]:
@@ -49,19 +52,19 @@ def section(quick: bool, seed: int, place: Path) -> Iterator[Trials]:
     yield copied(place)
     yield said(place, "parallel", "predict and fit in workers: loky, spawn, fork, a grid search", "as in one process")
     yield said(place, "threads", "the same fit from 1, 2 and 4 threads of Python at once", "as alone, in every bit")
-    yield thread_counts(place)
+    yield from thread_counts(place)
 
 
 def loop(place: Path, name: str, count: int, what: str) -> Trials:
     """Fits of equal shapes, with other numbers each time."""
     found, wrong = work(place, "fits", name, count, 50, 50)
-    failures = [wrong] if wrong else list(_grown(found[SETTLED - 1 : -1]))
+    failures = [wrong] if wrong else list(_grown(found[SETTLED - 1 :]))
     note = ""
     if found:
-        last = found[-1 if wrong else -2]
+        last = found[-1]
         note = f"{found[0]['programs']} programs after the first fit, {last['programs']} after the last"
     if not failures:
-        note += f"; memory {_growth(found[SETTLED - 1 : -1]):+.3f} MB a fit"
+        note += f"; memory {_growth(found[SETTLED - 1 :]):+.3f} MB a fit"
     return Trials(
         f"{count} fits of equal shapes in one process: {what}",
         f"after fit {SETTLED} no program is compiled, no array stays, memory grows by less than {GROWTH:g} MB a fit",
@@ -74,15 +77,16 @@ def loop(place: Path, name: str, count: int, what: str) -> Trials:
 def varying(place: Path, sizes: int) -> Trials:
     """Fits with another number of rows each time, twice the same numbers."""
     found, wrong = work(place, "fits", "sm", 2 * sizes, 40, 39 + sizes)
-    again = [] if wrong else found[sizes - 1 : -1]
+    again = found[sizes - 1 :]
     failures = [wrong] if wrong else list(_grown(again))
+    cleared, also = work(place, "fits", "sm", sizes, 40, 39 + sizes, "clear")
+    failures += [also] * bool(also)
     note = ""
-    if not wrong:
-        first, last = found[0], found[sizes - 1]
-        more = {name: (last[name] - first[name]) / (sizes - 1) for name in ("programs", "memory")}
+    if not failures:
+        more = {name: (found[sizes - 1][name] - found[0][name]) / (sizes - 1) for name in ("programs", "memory")}
         note = (
-            f"each new number of rows: {more['programs']:.1f} programs, {more['memory']:.1f} MB; resident at the end: "
-            f"{found[-2]['memory']:.0f} MB, after jax.clear_caches() {found[-1]['memory']:.0f} MB"
+            f"each new number of rows: {more['programs']:.1f} programs, {more['memory']:.1f} MB; "
+            f"{_growth(cleared):.1f} MB with jax.clear_caches() after each"
         )
     return Trials(
         f"fits with 40 to {39 + sizes} rows, and again",
@@ -126,36 +130,35 @@ def _judged(what: str, holds: str, found: list[dict[str, Any]], wrong: str) -> T
     return Trials(what, holds, len(found) + bool(wrong), (*failures, *[wrong] * bool(wrong)), "; ".join(notes))
 
 
-def thread_counts(place: Path) -> Trials:
-    """The same fits in processes that may use 1, 2 and 4 threads, and one processor."""
+def thread_counts(place: Path) -> Iterator[Trials]:
+    """The same fits in processes with 1, 2 and 4 threads: of XLA, and of BLAS, whose sums depend on their number."""
     flags = os.environ.get("XLA_FLAGS", "")
-    settings: dict[str, dict[str, str]] = {
-        str(count): {
-            "XLA_FLAGS": f"{flags} --xla_cpu_multi_thread_eigen={str(count > 1).lower()}",
-            "NPROC": str(count),  # as many threads as XLA's pool has
-            **{name: str(count) for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")},
-        }
+    alone = dict.fromkeys(_BLAS, "1")
+    of_xla = [
+        {"NPROC": str(count), "XLA_FLAGS": f"{flags} --xla_cpu_multi_thread_eigen={str(count > 1).lower()}", **alone}
         for count in (1, 2, 4)
-    }
-    results, failures = {}, []
-    for count, environment in settings.items():
-        found, wrong = work(place, "numbers", **environment)
-        results[count] = {
-            (one["what"], part): np.array([float.fromhex(value) for value in one[part]])
-            for one in found
-            for part in ("mean", "std")
-        }
-        failures += [wrong] * bool(wrong)
-    differences = [
-        float(np.max(np.abs(results[count][name] - value)))
-        for count in ("2", "4")
-        for name, value in results["1"].items()
-        if name in results[count]
     ]
-    worst = max(differences, default=float("nan"))
-    if not worst <= 1e-8:  # deviations of the outputs are of order one; optimisers magnify rounding
-        failures.append(f"predictions differ by {worst:.1e}")
-    note = "bit-identical" if worst == 0.0 else f"predictions differ by at most {worst:.1e}"
-    return Trials(
-        "the same fits with 1, 2 and 4 threads of XLA and BLAS", "they agree to 1e-8", 3, tuple(failures), note
-    )
+    of_blas = [{name: str(count) for name in _BLAS} for count in (1, 2, 4)]
+    difference, wrong = _differences(place, of_xla)
+    other = [f"predictions differ by {difference:.1e} standard deviations"] * (difference != 0.0)
+    yield Trials("the same fits with 1, 2 and 4 threads of XLA", "bit-identical", 3, (*wrong, *other))
+    difference, wrong = _differences(place, of_blas)
+    note = f"predictions differ by at most {difference:.1e} standard deviations"
+    # Sums in another order differ in the last bits, which a hundred steps of an optimiser magnify.
+    other = [note] * (not difference < UNSEEN)
+    holds = f"predictions agree to {UNSEEN:g} of their standard deviations"
+    yield Trials("the same fits with 1, 2 and 4 threads of OpenBLAS", holds, 3, (*wrong, *other), note)
+
+
+def _differences(place: Path, environments: list[dict[str, str]]) -> tuple[float, list[str]]:
+    """The largest difference from the first process, in standard deviations of the predictions; and what went wrong."""
+    results, failures = [], []
+    for environment in environments:
+        found, wrong = work(place, "numbers", **environment)
+        failures += [wrong] * bool(wrong)
+        results += [[float.fromhex(value) for one in found for value in one[part]] for part in ("mean", "std")]
+    if failures:
+        return float("nan"), failures
+    means, stds = np.array(results[::2]), np.array(results[1::2])
+    apart = np.maximum(np.abs(means - means[0]), np.abs(stds - stds[0])) / stds[0]
+    return float(np.max(apart)), failures

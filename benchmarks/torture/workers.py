@@ -68,18 +68,17 @@ def say(**result: Any) -> None:
 # Tasks
 
 
-def fits(name: str, count: str, lowest: str, highest: str) -> None:
-    """Fit again and again, on so many rows in turn: programs, memory and arrays after each; last, of cleared caches."""
+def fits(name: str, count: str, lowest: str, highest: str, clear: str = "") -> None:
+    """Fit again and again, on so many rows in turn: programs, memory and arrays after each; caches cleared, or not."""
     sizes = range(int(lowest), int(highest) + 1)
     with counting_programs() as built:
         for i in range(int(count)):
             t, y = rows(sizes[i % len(sizes)], seed=i)
             estimator(name).fit(t, y).predict(t, return_std=True)
+            if clear:
+                jax.clear_caches()
             gc.collect()
             say(programs=len(built), memory=resident_memory(), arrays=len(jax.live_arrays()))
-        jax.clear_caches()
-        gc.collect()
-        say(programs=len(built), memory=resident_memory(), arrays=len(jax.live_arrays()))
 
 
 def copies(place: str) -> None:
