@@ -58,6 +58,10 @@ def test_what_is_available_is_less_than_there_is():
             {"approximation": "sgpr", "n_inducing": 2000},
             "2000 inducing points for 200000 rows at once .* use minibatches",
         ),
+        (
+            {"approximation": "neighbours", "n_neighbours": 2000},
+            "the search for 2000 neighbours of 200000 rows .* use inducing points",
+        ),
     ],
 )
 def test_a_fit_that_is_too_large_is_refused_before_it_begins(monkeypatch, settings, message):
@@ -126,3 +130,26 @@ def parts(count):
 
 def test_programs_do_not_grow_with_the_rows():
     assert parts(2_048) == parts(20_000) == parts(200_000)
+
+
+SEARCH = """
+import resource
+import numpy as np
+import spectrogp as sg
+rng, m = np.random.default_rng(0), 20
+model = sg.models.NeighbourGP(sg.kernels.SquaredExponential(sg.Positive(np.array([0.3, 0.3]))), 0.1)
+
+def peak(count):
+    X = rng.uniform(size=(count, 2))
+    sg.models.Refresh(sg.Data(X, X[:, 0]), m)(model)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+small = peak(500)
+print((peak(50_000) - small) / (50_000 * (m + 1) * 8))
+"""
+
+
+@pytest.mark.slow
+def test_the_estimate_of_neighbours_is_what_their_search_takes():
+    done = subprocess.run([sys.executable, "-c", SEARCH], capture_output=True, text=True, check=True)  # noqa: S603
+    assert 0.5 * of_models._NEIGHBOURS < float(done.stdout) < 1.3 * of_models._NEIGHBOURS

@@ -198,6 +198,8 @@ def _require_memory(settings: Settings, data: Data) -> None:
             models.require_exact(data.size, chains)
         case "sgpr":
             models.require_collapsed(data.size, min(settings.n_inducing, data.size), chains)
+        case "neighbours" | "full-scale":
+            models.require_neighbours(data.size, settings.n_neighbours)
 
 
 def _initial_values(settings: Settings, data: Data, seed: int, X_scale: np.ndarray) -> InitialValues:

@@ -8,7 +8,7 @@ from .exact import ExactGP
 from .jitter import relative_jitter
 from .likelihoods import AbstractLikelihood, Bernoulli, Gaussian, StudentT
 from .linear import LinearRegression
-from .memory import require_collapsed, require_exact, require_joint
+from .memory import require_collapsed, require_exact, require_joint, require_neighbours
 from .moments import Moments
 from .neighbours import AbstractNeighbourModel, FullScaleGP, NeighbourGP, Neighbourhoods, Refresh, random_order
 from .stochastic import DoublyStochasticGP
@@ -42,4 +42,5 @@ __all__ = [
     "require_collapsed",
     "require_exact",
     "require_joint",
+    "require_neighbours",
 ]

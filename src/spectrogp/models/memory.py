@@ -1,7 +1,8 @@
 """What models need of memory, as multiples of the largest array that they make.
 
 The multiples are those of a gradient of the log joint density, as XLA plans it (``tests/test_memory.py``): about 5.5
-matrices of all rows whatever the kernel, and up to 12 of rows times inducing inputs.
+matrices of all rows whatever the kernel, and up to 12 of rows times inducing inputs. That of neighbours is what their
+search takes: 16 to 17 numbers for each of them.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from ..core import entry_point, require_memory
 
 _EXACT = 6
 _COLLAPSED = 12
+_NEIGHBOURS = 18
 _JOINT = 4
 
 
@@ -43,6 +45,21 @@ def require_collapsed(rows: int, inducing: int, chains: int = 1) -> None:
         _COLLAPSED * chains * float(rows) * inducing * _itemsize(),
         f"{inducing} inducing points for {rows} rows at once",
         "use minibatches (approximation='svgp', VariationalGP), neighbours ('neighbours', NeighbourGP) or fewer points",
+    )
+
+
+@entry_point
+def require_neighbours(rows: int, neighbours: int) -> None:
+    """Refuse the search for neighbours of more rows than memory allows.
+
+    Args:
+        rows: Rows of the data.
+        neighbours: How many neighbours each has.
+    """
+    require_memory(
+        _NEIGHBOURS * float(rows) * (neighbours + 1) * 8,
+        f"the search for {neighbours} neighbours of {rows} rows",
+        "use inducing points with minibatches (approximation='svgp', VariationalGP), fewer neighbours or fewer rows",
     )
 
 

@@ -13,6 +13,7 @@ from jax import Array
 from ...core import Module, at_least
 from ...kernels import AbstractKernel
 from ..data import Data, draw_rows
+from ..memory import require_neighbours
 from .search import Metric, earlier_neighbours, earlier_under, random_order
 
 
@@ -39,6 +40,7 @@ class Neighbourhoods(Module):
     @classmethod
     def under(cls, kernel: AbstractKernel, data: Data, order: np.ndarray, m: int, metric: Metric) -> Self:
         """Every row of ``data`` given the m nearest, under a kernel and ``metric``, before it in the order."""
+        require_neighbours(data.size, m)
         return cls(data, _with_targets(earlier_under(kernel, np.asarray(data.X), order, m, metric)), metric)
 
     @property
