@@ -171,6 +171,12 @@ terminal.prepare(); signal.raise_signal(signal.SIGHUP); print('alive')"
     assert done.stdout == "alive\n"
 
 
+def test_a_command_that_is_called_inside_python_leaves_its_signals_alone():
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
+    assert CliRunner().invoke(app, ["reproduce", "fig99"]).exit_code == 2
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)] == before
+
+
 @pytest.mark.parametrize(
     ("text", "shown"),
     [

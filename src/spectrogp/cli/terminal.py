@@ -140,8 +140,11 @@ def _send(number: int) -> None:
 
 def _ignore_signals() -> None:
     for name in _STOPPED:
-        if hasattr(signal, name):
-            signal.signal(getattr(signal, name), signal.SIG_IGN)
+        number = getattr(signal, name, None)
+        if (
+            number is not None and signal.getsignal(number) is _stop
+        ):  # whoever calls the command inside Python has others
+            signal.signal(number, signal.SIG_IGN)
 
 
 def _in_plain_letters(error: UnicodeError) -> tuple[str, int]:

@@ -182,9 +182,9 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
             seen = type(self)()
             numbers = validate_data(seen, numbers, dtype=np.float64, ensure_min_samples=2)
         given = Data(numbers, outputs_of(y), error)
-        warn_of_rounding(numbers, np.ptp(numbers, axis=0) / (len(numbers) - 1), "X")
-        warn_of_rounding(np.asarray(given.y), np.std(given.y), "y")
         units = Units.of(given, standardise=not isinstance(self.kernel, AbstractKernel))
+        warn_of_rounding(numbers, np.ptp(numbers, axis=0) / (len(numbers) - 1), "X")
+        warn_of_rounding(np.asarray(given.y), 0.25 * np.ptp(given.y), "y")
         with naming("random_state"):
             seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         found = fit(settings, units.data(given), seed, units.X_scale, checkpoint)
