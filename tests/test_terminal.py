@@ -68,7 +68,16 @@ def test_a_reader_that_went_away_is_no_failure():
     assert (process.returncode, errors) == (0, "the work is done\n")
 
 
-WORKS = """
+AS_FROM_A_TERMINAL = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests may ignore them
+signal.signal(signal.SIGTERM, signal.SIG_DFL)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+"""
+
+WORKS = (
+    AS_FROM_A_TERMINAL
+    + """
 import sys, time
 from spectrogp import experiments
 from spectrogp.cli import main
@@ -81,6 +90,7 @@ experiments.reproduce = work
 sys.argv = ["spectrogp", "reproduce", "fig1", "--out", sys.argv[1]]
 main()
 """
+)
 
 
 @pytest.mark.parametrize(
@@ -103,8 +113,10 @@ def test_a_signal_is_one_line_and_128_and_its_number(tmp_path, number, message):
     assert "Traceback" not in errors
 
 
-IGNORES = """
-import os, signal, sys, time, weakref
+IGNORES = (
+    AS_FROM_A_TERMINAL
+    + """
+import sys, time, weakref
 from spectrogp import experiments
 from spectrogp.cli import main
 
@@ -121,6 +133,7 @@ experiments.reproduce = work
 sys.argv = ["spectrogp", "reproduce", "fig1", "--out", sys.argv[1]]
 main()
 """
+)
 
 
 def test_a_signal_in_a_callback_is_heard(tmp_path):
