@@ -1,7 +1,7 @@
 """Run the campaign: ``python -m benchmarks.torture [--quick] [--only SECTION …] [--out docs]``.
 
-What a section has found is kept in OUT/results/reliability.json, and OUT/reliability.md is made from all that are there:
-a section alone (``--only``) can be made anew.
+What a section has found is kept in OUT/results/reliability.json, and OUT/reliability.md is made from all that are
+there: a section alone (``--only``) can be made anew.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ def _result(trials: Trials) -> str:
 _HEAD = """# Reliability
 
 What was done to spectrogp to break it, and what came of it: {tried:,} trials, **{failed} failed**. Made by
-`make torture` (`python -m benchmarks.torture`) in {minutes:.0f} minutes; a short form runs with the tests. The numbers are
-in [results/reliability.json](results/reliability.json).
+`make torture` (`python -m benchmarks.torture`) in {minutes:.0f} minutes; a short form runs with the tests. The numbers
+are in [results/reliability.json](results/reliability.json).
 """
 
 
