@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import signal
 import sys
@@ -11,7 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from benchmarks.torture import commands, damage, disk, kills
+from benchmarks.torture.__main__ import SECTIONS
 from benchmarks.torture.commands import Ended
+from benchmarks.torture.flaws import FLAWS
 
 from spectrogp import ModelFileError, load, save
 
@@ -126,3 +129,27 @@ def test_aims_strike_where_they_say(tmp_path, aim, written, code):
     parts = {path.name: path.stat().st_size for path in tmp_path.glob("*.part")}
     name = aim.split(":")[2] if aim != "-" else ""
     assert parts == ({} if aim == "-" else {f"{name}.part": left[aim.split(":")[1]]})
+
+
+# What it has found is in the documents
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_the_page_is_of_the_whole_campaign_and_nothing_failed():
+    kept = json.loads((ROOT / "docs" / "results" / "reliability.json").read_text(encoding="utf-8"))
+    assert list(kept) == list(SECTIONS)
+    page = (ROOT / "docs" / "reliability.md").read_text(encoding="utf-8")
+    assert "**0 failed**" in page
+    for name, section in kept.items():
+        assert not section["quick"], name
+        assert not [failure for trials in section["trials"] for failure in trials["failures"]], name
+        assert f"## {SECTIONS[name]}" in page
+    assert [trials["what"].split(":")[0] for trials in kept["flaws"]["trials"]] == list(FLAWS)
+
+
+@pytest.mark.parametrize("name", FLAWS)
+def test_the_tests_of_every_flaw_exist(name):
+    for test in FLAWS[name].tests:
+        file, _, function = test.partition("::")
+        assert f"def {function}" in (ROOT / "tests" / file).read_text(encoding="utf-8"), test
