@@ -99,7 +99,7 @@ def varying(place: Path, sizes: int) -> Trials:
 
 
 def _growth(found: list[dict[str, Any]]) -> float:
-    """MB that each of these fits adds: the median slope between any two, which one piece of the allocator leaves alone."""
+    """MB that each of these fits adds: the median slope between any two, so that one piece of the allocator is none."""
     return float(theilslopes([fit["memory"] for fit in found]).slope)
 
 
