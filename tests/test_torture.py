@@ -136,15 +136,14 @@ def test_aims_strike_where_they_say(tmp_path, aim, written, code):
 ROOT = Path(__file__).parent.parent
 
 
-def test_the_page_is_of_the_whole_campaign():
+def test_the_page_is_of_the_whole_campaign_and_nothing_failed():
     kept = json.loads((ROOT / "docs" / "results" / "reliability.json").read_text(encoding="utf-8"))
     assert list(kept) == list(SECTIONS)
     page = (ROOT / "docs" / "reliability.md").read_text(encoding="utf-8")
-    failures = [failure for section in kept.values() for trials in section["trials"] for failure in trials["failures"]]
-    assert f"**{len(failures)} failed**" in page
-    assert [line for line in failures if line not in page] == []
+    assert "**0 failed**" in page
     for name, section in kept.items():
         assert not section["quick"], name
+        assert not [failure for trials in section["trials"] for failure in trials["failures"]], name
         assert f"## {SECTIONS[name]}" in page
     assert [trials["what"].split(":")[0] for trials in kept["flaws"]["trials"]] == list(FLAWS)
 
