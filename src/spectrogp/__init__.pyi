@@ -27,6 +27,7 @@ from .loading import load_metadata as load_metadata
 from .models import Data as Data
 from .models import likelihoods as likelihoods
 from .parameters import FunctionGroup as FunctionGroup
+from .parameters import GridFunctionGroup as GridFunctionGroup
 from .parameters import LogNormal as LogNormal
 from .parameters import Normal as Normal
 from .parameters import Positive as Positive

@@ -14,13 +14,14 @@ from .base import (
 from .chirplet import Chirplet
 from .deep import Layer, Layered, RealisedLayer, Slot, compositional_layers, covariance_layers
 from .harmonizable import GeneralizedSpectral, HarmonizableMixture
+from .matern import MaternPhase, WarpedTime
 from .nonstationary import (
     ConvolutionalSpectral,
     FullConvolutionalSpectral,
     GeneralizedSpectralMixture,
     NonstationaryQuadratic,
 )
-from .phase import IntegratedPhase, Phase, PlanePhase
+from .phase import IntegratedPhase, Overtones, Phase, PlanePhase
 from .prior import basis_on_grid, sample_by_convolution, sample_prior
 from .stationary import SpectralMixture, SquaredExponential
 
@@ -39,7 +40,9 @@ __all__ = [
     "Layer",
     "Layered",
     "Local",
+    "MaternPhase",
     "NonstationaryQuadratic",
+    "Overtones",
     "Phase",
     "PlanePhase",
     "Product",
@@ -50,6 +53,7 @@ __all__ = [
     "SquaredExponential",
     "Sum",
     "Warped",
+    "WarpedTime",
     "basis_on_grid",
     "compositional_layers",
     "covariance_layers",

@@ -105,6 +105,17 @@ class AbstractKernel(Parametrised):
         """Variances ``[n]``: the diagonal of ``gram(p)`` without the matrix."""
         return self.elementwise(p, p)
 
+    def line_freedom(self, p: PyTree) -> np.ndarray:
+        """Degrees of freedom ``[a]`` of the Student-t density that is each component's line in the local spectrum.
+
+        Infinite ones are those of a normal density, which lines of most kernels have; those of Matérn ones are finite.
+
+        Args:
+            p: Local parameters at inputs, at least one.
+        """
+        one = jax.tree.map(lambda leaf: leaf[0], p)
+        return np.full(jax.eval_shape(self.without_callables().pair, one, one).amplitude.shape[-1], np.inf)
+
     def without_callables(self) -> Self:
         """This kernel for use in ``pair`` alone, which never calls its functions: equal shapes then compile once."""
         return eqx.filter(self, lambda leaf: not callable(leaf))
@@ -173,6 +184,9 @@ class Sum(AbstractKernel):
     def diagonal(self, p: PyTree) -> Array:
         return functools.reduce(jnp.add, (k.diagonal(a) for k, a in zip(self.terms, p, strict=True)))
 
+    def line_freedom(self, p: PyTree) -> np.ndarray:
+        return np.concatenate([kernel.line_freedom(a) for kernel, a in zip(self.terms, p, strict=True)])
+
 
 class Product(AbstractKernel):
     """k₁ · k₂: every pair of components gives two, (½σ₁σ₂, D₁ + D₂, U₁ ± U₂).
@@ -233,6 +247,9 @@ class Scaled(AbstractKernel):
     def diagonal(self, p: PyTree) -> Array:
         return self.kernel.diagonal(p[0]) * p[1][:, 0] ** 2
 
+    def line_freedom(self, p: PyTree) -> np.ndarray:
+        return self.kernel.line_freedom(p[0])
+
 
 class AbstractInner(AbstractKernel):
     """Another kernel with local parameters of its own making: pairs of them are that kernel's."""
@@ -247,6 +264,9 @@ class AbstractInner(AbstractKernel):
 
     def diagonal(self, p: PyTree) -> Array:
         return self.kernel.diagonal(p)
+
+    def line_freedom(self, p: PyTree) -> np.ndarray:
+        return self.kernel.line_freedom(p)
 
 
 class Warped(AbstractInner):

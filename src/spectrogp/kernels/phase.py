@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from ..core import Module
-from ..parameters import Function, Parameter, scalar, vector
+from ..core import Module, at_least
+from ..parameters import Function, GridFunctionGroup, OnGrid, Parameter, scalar, vector
 from . import pairwise
 from .base import AbstractMixture, Characteristic, Local
 from .nonstationary import overlap
@@ -46,39 +47,76 @@ class Phase(AbstractMixture):
 class IntegratedPhase(Module):
     """φ(x) = ∫ω over one input dimension, as the phase of a kernel: values ``[n, a]``.
 
-    Gauss–Legendre sums over the cells between the nodes give φ at the nodes, and one more sum from the nearest node
-    below gives φ(x). The sums are exact to rounding where cells are short beside the scale on which ω changes.
+    Functions on a grid know their integral. Of others Gauss–Legendre sums over the cells between the nodes give φ at
+    the nodes, and one more sum from the nearest node below gives φ(x). The sums are exact to rounding where cells are
+    short beside the scale on which ω changes.
 
     Args:
-        frequency: ω, *angular*: a callable with values ``[n, a, 1]``, or a ``FunctionGroup`` of shape ``(a, 1)``.
-        nodes: Increasing inputs ``[m]``.
+        frequency: ω, *angular*: a callable with values ``[n, a, 1]``, or a ``FunctionGroup`` or ``GridFunctionGroup``
+            of shape ``(a, 1)``.
+        nodes: Increasing inputs ``[m]``; not needed for a ``GridFunctionGroup``.
     """
 
     frequency: Function
-    nodes: Array | np.ndarray
+    nodes: Array | np.ndarray | None = None
 
     def __check_init__(self) -> None:
         if not callable(self.frequency):
             raise TypeError(f"frequency must be a callable of inputs [n, 1], got {type(self.frequency).__name__}")
-        if np.ndim(self.nodes) != 1 or len(self.nodes) < 2:
-            raise ValueError(f"nodes must have shape [m] with m of at least 2, got {list(np.shape(self.nodes))}")
+        check_nodes(self.frequency, self.nodes)
 
     def __call__(self, X: Array) -> Array:
-        if X.shape[1] != 1:
-            raise ValueError(f"a phase by integration needs one input dimension, got {X.shape[1]}")
-        nodes = jnp.asarray(self.nodes, X.dtype)
-        cells = self._integral(nodes[:-1], nodes[1:])
-        at_nodes = jnp.concatenate([jnp.zeros_like(cells[:1]), jnp.cumsum(cells, axis=0)])
-        below = jnp.clip(jnp.searchsorted(nodes, X[:, 0], side="right") - 1, 0, len(self.nodes) - 1)
-        return at_nodes[below] + self._integral(nodes[below], X[:, 0])
+        return integral(self.frequency, self.nodes, X)
 
-    def _integral(self, low: Array, high: Array) -> Array:
-        """∫ω from low ``[n]`` to high ``[n]``: ``[n, a]``."""
+
+def check_nodes(function: Any, nodes: Any) -> None:
+    """Refuse nodes that a function cannot be integrated with."""
+    if nodes is None and isinstance(function, GridFunctionGroup | OnGrid):
+        return
+    if nodes is None or np.ndim(nodes) != 1 or len(nodes) < 2:
+        got = "none" if nodes is None else list(np.shape(nodes))
+        raise ValueError(f"nodes must have shape [m] with m of at least 2, got {got}")
+
+
+def integral(function: Any, nodes: Any, X: Array, power: int = 1) -> Array:
+    """∫ θ^power ``[n, a]`` to inputs ``X [n, 1]``, of a function with values ``[n, a, 1]``."""
+    if X.shape[1] != 1:
+        raise ValueError(f"an integral over the input needs one input dimension, got {X.shape[1]}")
+    function = function.realise() if isinstance(function, GridFunctionGroup) else function
+    if isinstance(function, OnGrid):
+        return function.integral(X, power).reshape(X.shape[0], -1)
+    nodes = jnp.asarray(nodes, X.dtype)
+
+    def between(low: Array, high: Array) -> Array:
         points, weights = (jnp.asarray(part, low.dtype) for part in _GAUSS)
         half = 0.5 * (high - low)
         x = low[:, None] + half[:, None] * (1.0 + points)
-        omega = self.frequency(x.reshape(-1, 1)).reshape(*x.shape, -1)
-        return half[:, None] * jnp.einsum("q,nqa->na", weights, omega)
+        values = function(x.reshape(-1, 1)).reshape(*x.shape, -1)
+        return half[:, None] * jnp.einsum("q,nqa->na", weights, values**power)
+
+    cells = between(nodes[:-1], nodes[1:])
+    at_nodes = jnp.concatenate([jnp.zeros_like(cells[:1]), jnp.cumsum(cells, axis=0)])
+    below = jnp.clip(jnp.searchsorted(nodes, X[:, 0], side="right") - 1, 0, nodes.shape[0] - 1)
+    return at_nodes[below] + between(nodes[below], X[:, 0])
+
+
+class Overtones(Module):
+    """φ, 2φ, … Hφ: the phases of a fundamental and its overtones, ``[n, a H]``, a fundamental's next to each other.
+
+    Args:
+        phase: φ: a callable of inputs with values ``[n, a]``.
+        count: H.
+    """
+
+    phase: Function
+    count: int = eqx.field(static=True)
+
+    def __check_init__(self) -> None:
+        at_least(1, count=self.count)
+
+    def __call__(self, X: Array) -> Array:
+        phase = jnp.asarray(self.phase(X)).reshape(X.shape[0], -1, 1)
+        return (phase * jnp.arange(1.0, self.count + 1.0)).reshape(X.shape[0], -1)
 
 
 class PlanePhase(Module):

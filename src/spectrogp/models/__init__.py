@@ -6,12 +6,15 @@ from .collapsed import CollapsedGP
 from .data import Data
 from .exact import ExactGP
 from .jitter import relative_jitter
+from .lanes import Lanes
 from .likelihoods import AbstractLikelihood, Bernoulli, Gaussian, StudentT
 from .linear import LinearRegression
+from .markov import MarkovGP
 from .memory import require_collapsed, require_exact, require_joint, require_neighbours
 from .moments import Moments
 from .neighbours import AbstractNeighbourModel, FullScaleGP, NeighbourGP, Neighbourhoods, Refresh, random_order
 from .stochastic import DoublyStochasticGP
+from .timeline import Timeline
 from .variational import SparseGP, VariationalGP
 
 __all__ = [
@@ -27,13 +30,16 @@ __all__ = [
     "ExactGP",
     "FullScaleGP",
     "Gaussian",
+    "Lanes",
     "LinearRegression",
+    "MarkovGP",
     "Moments",
     "NeighbourGP",
     "Neighbourhoods",
     "Refresh",
     "SparseGP",
     "StudentT",
+    "Timeline",
     "VariationalGP",
     "as_outputs",
     "likelihoods",

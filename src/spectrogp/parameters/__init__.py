@@ -13,6 +13,7 @@ from .fields import (
 )
 from .functions import (
     NUGGET,
+    UNWARPS,
     WARPS,
     WAVES,
     AbstractRandom,
@@ -28,6 +29,7 @@ from .functions import (
     unwarped,
     with_mean,
 )
+from .grid import GridFunctionGroup, OnGrid
 from .listing import html_table, summary
 from .priors import LogNormal, Normal
 from .values import (
@@ -44,14 +46,17 @@ from .values import (
 
 __all__ = [
     "NUGGET",
+    "UNWARPS",
     "WARPS",
     "WAVES",
     "AbstractParameter",
     "AbstractRandom",
     "Function",
     "FunctionGroup",
+    "GridFunctionGroup",
     "LogNormal",
     "Normal",
+    "OnGrid",
     "Parameter",
     "Parametrised",
     "Positive",

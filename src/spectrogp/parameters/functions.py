@@ -35,7 +35,7 @@ WAVES = 512  # random waves of a draw from a prior
 NUGGET = 1e-8  # variance of h at an inducing input beyond its prior's, relative to it
 
 WARPS: dict[Warp, Callable[[Array], Array]] = {"exp": jnp.exp, "softplus": jax.nn.softplus, "identity": lambda h: h}
-_UNWARPS: dict[Warp, Callable[[Any], Any]] = {
+UNWARPS: dict[Warp, Callable[[Any], Any]] = {
     "exp": np.log,
     "softplus": lambda value: value + np.log(-np.expm1(-value)),
     "identity": np.asarray,
@@ -132,7 +132,7 @@ class FunctionGroup(AbstractRandom):
             std: How closely, before the warp (broadcast to ``[n, *shape]``): the result is the posterior mode of v when
                 the values are seen with normal errors of this standard deviation.
         """
-        seen = jnp.asarray(_UNWARPS[self.warp](np.asarray(values, np.float64)))
+        seen = jnp.asarray(UNWARPS[self.warp](np.asarray(values, np.float64)))
         precision = jnp.broadcast_to(jnp.asarray(std, float), seen.shape) ** -2
         return eqx.tree_at(lambda group: group.whitened.raw, self, _mode(self, inputs(X), seen, precision))
 
@@ -276,7 +276,7 @@ def unwarped(initial: Any, shape: tuple[int, ...], warp: Warp) -> Any:
     """The value before the warp, ``shape``, of functions that begin at a constant."""
     if warp not in WARPS:
         raise ValueError(f"warp must be one of {', '.join(WARPS)}, got {warp!r}")
-    centre = _UNWARPS[warp](np.broadcast_to(np.asarray(initial, dtype=np.float64), shape))
+    centre = UNWARPS[warp](np.broadcast_to(np.asarray(initial, dtype=np.float64), shape))
     if not np.all(np.isfinite(centre)):
         raise ValueError(f"initial must be positive for the warp {warp!r}, got {initial!r}")
     return centre

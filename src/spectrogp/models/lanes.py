@@ -1,0 +1,195 @@
+"""Many short likelihoods at once: blocks of a timeline, each with its own copy of the numbers that it depends on.
+
+A block of time depends on the knots of its functions that are near it, and on the few numbers that everything shares.
+Given copies of both of their own, blocks are independent: one evaluation of all blocks' gradients, with the k-th number
+of every copy changed, is the k-th column of every block's Hessian. Trials that begin elsewhere, too, are copies.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.flatten_util import ravel_pytree
+from jaxtyping import PyTree
+
+from ..core import entry_point
+from ..parameters import GridFunctionGroup, log_prior, partition
+from .markov import MarkovGP
+from .timeline import Timeline
+
+WIDTHS = (32, 256)  # lanes that are walked at once, of short and of long data
+
+
+class Lanes:
+    """The log likelihood of a Markov model as a sum over blocks, each a function of a few of the model's numbers.
+
+    All free numbers of the model are one vector: the whitened values of its functions on grids, knot by knot, and then
+    the others (``border``), on which every block depends.
+
+    Args:
+        model: The model; its numbers are where copies begin.
+        timeline: Blocks of its data.
+    """
+
+    def __init__(self, model: MarkovGP, timeline: Timeline) -> None:
+        self.model, self.timeline = model, timeline
+        self.count = timeline.t.shape[1]
+        self.width = WIDTHS[0] if self.count <= WIDTHS[0] else WIDTHS[1]
+        low, high = np.min(timeline.t, axis=0), np.max(timeline.t, axis=0)
+        groups = grid_groups(model)
+        stretches = [group.knots_between(low, high) for group in groups]
+        self._template = _with_groups(model, [group.stretch(0, count) for group, (_, count) in zip(groups, stretches, strict=True)])
+        self._origins = np.array(
+            [group.origin + group.spacing * first for group, (first, _) in zip(groups, stretches, strict=True)]
+        ).reshape(len(groups), self.count)
+        members, places, offset = [], [], 0
+        for group, (first, count) in zip(groups, stretches, strict=True):
+            rows, functions = group.whitened.raw.shape
+            local = (first[:, None] + np.arange(count))[..., None] * functions + np.arange(functions)
+            members.append(offset + local.reshape(self.count, -1))
+            places.append(np.repeat(np.asarray(group.origin + group.spacing * np.arange(rows)), functions))
+            offset += rows * functions
+        self.knots = offset
+        self.places = np.concatenate(places) if places else np.zeros(0)  # of the knots, by which the Hessian is banded
+        self.border = self.join(model).size - offset
+        shared = np.broadcast_to(offset + np.arange(self.border), (self.count, self.border))
+        self.members = np.concatenate([*members, shared], axis=1)  # [b, p], of the vector of all numbers
+        self._rows = tuple(np.asarray(part) for part in (timeline.t, timeline.y, timeline.error, timeline.seen, timeline.weight))
+
+    # The vector of all free numbers
+
+    def join(self, model: MarkovGP) -> np.ndarray:
+        """The numbers of a model like this one."""
+        knots, border, _ = _split(model)
+        return np.asarray(ravel(knots + [border]))
+
+    def at(self, numbers: np.ndarray) -> MarkovGP:
+        """The model with other numbers."""
+        return _filled(self.model, np.asarray(numbers, float))
+
+    # Likelihood, prior
+
+    @entry_point
+    def evaluate(self, lanes: np.ndarray, copies: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Log likelihoods ``[m]`` of blocks, by their numbers ``lanes [m]``, and gradients ``[m, p]``, at ``copies [m, p]``."""
+        values, slopes = np.empty(len(lanes)), np.empty(copies.shape)
+        for start in range(0, len(lanes), self.width):
+            part = np.minimum(np.arange(start, start + self.width), len(lanes) - 1)
+            chosen = lanes[part]
+            rows = tuple(array[:, chosen] for array in self._rows)
+            value, slope = _evaluate(self._template, rows, self._origins[:, chosen], copies[part], self.timeline.steps)
+            count = min(self.width, len(lanes) - start)
+            values[start : start + count] = np.asarray(value)[:count]
+            slopes[start : start + count] = np.asarray(slope)[:count]
+        return values, slopes
+
+    def log_likelihoods(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Log likelihoods ``[b]`` of all blocks at one vector of numbers, and their gradients ``[b, p]``."""
+        return self.evaluate(np.arange(self.count), numbers[self.members])
+
+    @entry_point
+    def log_prior(self, numbers: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+        """Log prior density, gradient, and minus the Hessian ``[q, q]`` of the border (that of the knots is one)."""
+        knots, border = numbers[: self.knots], numbers[self.knots :]
+        value, slope, curvature = _border_prior(_split(self.model)[1:], border)
+        total = float(value) - 0.5 * float(knots @ knots) - 0.5 * np.log(2.0 * np.pi) * self.knots
+        return total, np.append(-knots, slope), -np.asarray(curvature)
+
+    def total(self, values: np.ndarray, slopes: np.ndarray, numbers: np.ndarray) -> tuple[float, np.ndarray]:
+        """Log joint density and its gradient, from those of the blocks."""
+        prior, gradient, _ = self.log_prior(numbers)
+        gradient = gradient + np.bincount(self.members.ravel(), slopes.ravel(), len(numbers))
+        return float(np.sum(values)) + prior, gradient
+
+
+def grid_groups(model: Any) -> list[GridFunctionGroup]:
+    """The groups of functions on grids in a model."""
+    return [node for node in jax.tree.leaves(model, is_leaf=_is_group) if _is_group(node)]
+
+
+def _knots_of(model: Any) -> list[Any]:
+    return [group.whitened.raw for group in grid_groups(model)]
+
+
+def _is_group(node: Any) -> bool:
+    return isinstance(node, GridFunctionGroup)
+
+
+def _with_groups(model: Any, groups: list[GridFunctionGroup]) -> Any:
+    nodes, structure = jax.tree.flatten(model, is_leaf=_is_group)
+    others = iter(groups)
+    return jax.tree.unflatten(structure, [next(others) if _is_group(node) else node for node in nodes])
+
+
+def _split(model: Any) -> tuple[list[Any], Any, Any]:
+    """Whitened values of the groups on grids, all other free numbers, and the rest."""
+    knots = _knots_of(model)
+    bare = eqx.tree_at(_knots_of, model, replace_fn=lambda raw: raw[:0]) if knots else model
+    border, rest = partition(bare, "latent", "hyperparameter")
+    held = [raw for raw in _held(border) if raw is not None]
+    if held:
+        places = [k for k, raw in enumerate(_held(border)) if raw is not None]
+        rest = eqx.tree_at(lambda m: [_held(m)[k] for k in places], rest, held, is_leaf=lambda leaf: leaf is None)
+        border = eqx.tree_at(lambda m: [_held(m)[k] for k in places], border, replace_fn=lambda _: None)
+    return knots, border, rest
+
+
+def _held(model: Any) -> list[Any]:
+    """Amplitudes and lengthscales of the groups on grids, which belong to the prior of the knots."""
+    return [raw for group in grid_groups(model) for raw in (group.amplitude.raw, group.lengthscale.raw)]
+
+
+def ravel(tree: PyTree) -> np.ndarray:
+    leaves = [np.ravel(np.asarray(leaf, float)) for leaf in jax.tree.leaves(tree)]
+    return np.concatenate(leaves) if leaves else np.zeros(0)
+
+
+def _filled(model: Any, numbers: Any) -> Any:
+    """The model with other free numbers."""
+    knots, border, rest = _split(model)
+    leaves, structure = jax.tree.flatten((knots, border))
+    ends = np.cumsum([np.size(leaf) for leaf in leaves])[:-1]
+    parts = (jnp if isinstance(numbers, jax.Array) else np).split(numbers, ends)
+    knots, border = jax.tree.unflatten(structure, [part.reshape(np.shape(leaf)) for part, leaf in zip(parts, leaves, strict=True)])
+    bare = eqx.combine(border, rest)
+    return eqx.tree_at(_knots_of, bare, knots) if knots else bare
+
+
+@eqx.filter_jit
+def _evaluate(template: Any, rows: tuple[Array, ...], origins: Array, copies: Array, steps: Array) -> tuple[Array, Array]:
+    t, y, error, seen, weight = rows
+
+    def system(numbers: Array, origins: Array, t: Array, error: Array, seen: Array) -> Any:
+        model = _filled(template, numbers)
+        groups = [eqx.tree_at(lambda g: g.origin, group, origin) for group, origin in zip(grid_groups(model), origins, strict=True)]
+        return _with_groups(model, groups).realise().system(t[:, None], error, seen)
+
+    def total(copies: Array) -> tuple[Array, Array]:
+        systems = jax.vmap(system, in_axes=(0, 1, 1, 1, 1), out_axes=-1)(copies, origins, t, error, seen)
+        values = filter_values(template, systems, y, weight, steps)
+        return jnp.sum(values), values
+
+    (_, values), slopes = jax.value_and_grad(total, has_aux=True)(copies)
+    return values, slopes
+
+
+def filter_values(template, systems, y, weight, steps):
+    from . import filtering
+    return filtering.log_likelihood(systems.decay, systems.weight, y, systems.variance, weight, template.realise().stationary(), steps)
+
+
+@eqx.filter_jit
+def _border_prior(parts: tuple[Any, Any], border: Array) -> tuple[Array, Array, Array]:
+    free, rest = parts
+    _, unravel = ravel_pytree(free)
+
+    def density(numbers: Array) -> Array:
+        return log_prior(eqx.combine(unravel(numbers), rest), "latent", "hyperparameter")
+
+    value, slope = jax.value_and_grad(density)(border)
+    return value, slope, jax.hessian(density)(border)

@@ -1,0 +1,111 @@
+"""Rows of data in the order of time, in blocks side by side, as the filter walks along them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jaxtyping import PyTree
+
+from ..core import Module
+from .data import Data
+
+UNSEEN = 1e30  # noise variance of a row without an output
+LENGTHS = 256  # rows of a block are filled up to a power of two from here on, so that programs are shared
+
+
+class Timeline(Module):
+    """Blocks of rows in the order of time: own ones, and before them (and behind) others to warm up with.
+
+    The filter forgets what lies behind it, so that blocks that begin early enough are independent of each other and
+    are walked side by side. Arrays are ``[l, b]``, l rows in each of b blocks; rows that only fill up a block have no
+    weight, no output, and the time of the row before.
+
+    Args:
+        t: Times.
+        y: Outputs; zero where there are none.
+        error: Known standard deviations of the outputs.
+        seen: Whether a row has an output.
+        weight: 1 for a block's own rows that have an output, else 0.
+        steps: Rows of the longest block; those beyond fill up.
+        place: Where the inputs that were asked for are, ``[t]``: numbers of elements of ``[l, b]``; or None.
+        size: Number of rows of the data.
+    """
+
+    t: Any
+    y: Any
+    error: Any
+    seen: Any
+    weight: Any
+    steps: Any
+    place: Any
+    size: int = eqx.field(static=True)
+
+    @classmethod
+    def of(cls, data: Data, wanted: Any = None, *, own: int | None = None, warm_up: int = 0) -> Timeline:
+        """Of data, and of inputs at which nothing was seen.
+
+        Args:
+            data: Rows ``[n, 1]`` in any order.
+            wanted: Such inputs ``[t, 1]``, or None.
+            own: Rows of its own that a block has; None for a single block.
+            warm_up: Rows before a block's own ones, and behind them where inputs are ``wanted``.
+        """
+        t, y, error = (np.asarray(part, float) for part in (data.X[:, 0], data.y, data.error))
+        new = np.zeros(0) if wanted is None else np.asarray(wanted, float)[:, 0]
+        blank = np.zeros(len(new))
+        t, y, error = np.append(t, new), np.append(y, blank), np.append(error, blank)
+        order = np.argsort(t, kind="stable")
+        own = len(t) if own is None else own
+        starts = np.arange(0, len(t), own)
+        first = np.maximum(starts - warm_up, 0)
+        behind = np.minimum(starts + own + (warm_up if len(new) else 0), len(t))
+        steps = int(np.max(behind - first))
+        rows = first + np.arange(_filled(steps))[:, None]
+        real = rows < behind
+        row = order[np.minimum(rows, behind - 1)]
+        seen = real & (row < data.size)
+        mine = (rows >= starts) & (rows < np.minimum(starts + own, len(t)))
+        place = np.zeros(len(t), int)
+        place[row[mine]] = np.flatnonzero(mine)
+        return cls(
+            t[row],
+            np.where(seen, y[row], 0.0),
+            error[row],
+            seen,
+            (seen & mine).astype(float),
+            np.asarray(steps),
+            None if wanted is None else place[data.size :],
+            data.size,
+        )
+
+    @classmethod
+    def traced(cls, data: Data, wanted: Array | None = None) -> Timeline:
+        """The same in a single block, inside ``jit``.
+
+        Args:
+            data: Rows ``[n, 1]`` in any order.
+            wanted: Inputs ``[t, 1]``, or None.
+        """
+        t, y, error = (jnp.asarray(part) for part in (data.X[:, 0], data.y, data.error))
+        size = t.shape[0]
+        if wanted is not None:
+            blank = jnp.zeros(wanted.shape[0])
+            t, y, error = (jnp.append(*pair) for pair in ((t, wanted[:, 0]), (y, blank), (error, blank)))
+        order = jnp.argsort(t)
+        seen = (order < size)[:, None]
+        place = None if wanted is None else jnp.argsort(order)[size:]
+        columns = (part[order][:, None] for part in (t, y, error))
+        return cls(*columns, seen, seen.astype(float), jnp.asarray(t.shape[0]), place, data.size)
+
+    def read(self, values: PyTree) -> PyTree:
+        """Of ``values [l, ..., b]``, those at the inputs that were asked for, ``[t, ...]``."""
+        flat = jnp.moveaxis(jnp.asarray(values), -1, 1)
+        return flat.reshape(-1, *flat.shape[2:])[self.place]
+
+
+def _filled(steps: int) -> int:
+    return max(LENGTHS, 1 << (steps - 1).bit_length())
