@@ -23,6 +23,7 @@ from .nonstationary import (
 )
 from .phase import IntegratedPhase, Overtones, Phase, PlanePhase
 from .prior import basis_on_grid, sample_by_convolution, sample_prior
+from .sincos import sincos
 from .stationary import SpectralMixture, SquaredExponential
 
 __all__ = [
@@ -59,4 +60,5 @@ __all__ = [
     "covariance_layers",
     "sample_by_convolution",
     "sample_prior",
+    "sincos",
 ]

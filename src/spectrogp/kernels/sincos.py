@@ -6,10 +6,12 @@ import functools
 import math
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jax import Array
 
 
+@jax.custom_jvp
 def sincos(u: Array) -> tuple[Array, Array]:
     """Sine and cosine by polynomials that vectorise: absolute error below 3e-16 (float64) or 1e-7 (float32).
 
@@ -30,6 +32,13 @@ def sincos(u: Array) -> tuple[Array, Array]:
     odd = (quadrant == 1.0) | (quadrant == 3.0)
     s, c = jnp.where(odd, c, s), jnp.where(odd, s, c)
     return jnp.where(quadrant >= 2.0, -s, s), jnp.where((quadrant == 1.0) | (quadrant == 2.0), -c, c)
+
+
+@sincos.defjvp
+def _sincos_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+    (u,), (change,) = primals, tangents
+    s, c = sincos(u)
+    return (s, c), (c * change, -s * change)
 
 
 # The parts of π/2; (sin t / t − 1)/t² and (cos t − 1 + t²/2)/t⁴ as polynomials in t², highest power first.

@@ -12,7 +12,7 @@ from jax import Array
 from numpy.typing import ArrayLike
 
 from ..core import Key, as_key, at_least, inputs
-from ..kernels import AbstractKernel, MaternPhase, Sum
+from ..kernels import AbstractKernel, MaternPhase, Sum, sincos
 from . import filtering
 from .base import AbstractModel, as_gaussian
 from .data import Data
@@ -108,18 +108,20 @@ class MarkovGP(AbstractModel):
         """What the filter needs of rows ``X [l, 1]`` in the order of time."""
         decays, weights = [], []
         for term in self._terms():
-            local, repeats = term.local(X), 1 if term.phase is None else 2
-            decay = jnp.diff(local.time, axis=0, prepend=local.time[:1]) * (2.0 * term.order) ** 0.5
-            waves = (jnp.ones_like(local.time),) if term.phase is None else (jnp.cos(local.phase), jnp.sin(local.phase))
-            decays += [decay] * repeats
-            weights += [local.amplitude * wave for wave in waves]
+            values = term.values_at(X)
+            time, amplitude = values["time"], values["amplitude"]
+            decay = jnp.diff(time, axis=0, prepend=time[:1]) * (2.0 * term.order) ** 0.5
+            waves = (1.0,) if term.phase is None else sincos(values["phase"])[::-1]
+            decays += [decay] * len(waves)
+            weights += [amplitude * wave for wave in waves]
         variance = self.likelihood.scale_at(X, error) ** 2
         # Rows without outputs are never looked at: no weight of theirs may reach the filter's sums.
         return System(jnp.concatenate(decays, axis=1), jnp.concatenate(weights, axis=1), jnp.where(seen, variance, UNSEEN))
 
     def stationary(self) -> np.ndarray:
         """Stationary covariances ``[q, d, d]`` of the oscillators' states."""
-        orders = [(term.order, term.local(jnp.zeros((1, 1))).amplitude.shape[1], 1 if term.phase is None else 2) for term in self._terms()]
+        one = jnp.zeros((1, 1))
+        orders = [(t.order, t.values_at(one)["time"].shape[1], 1 if t.phase is None else 2) for t in self._terms()]
         size = max(len(filtering.STATIONARY[order]) for order, _, _ in orders)
         found = []
         for order, components, repeats in orders:

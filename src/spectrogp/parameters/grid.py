@@ -214,31 +214,36 @@ class OnGrid(Module):
 
     def __call__(self, X: Array) -> Array:
         """Values ``[n, *shape]`` at inputs ``X [n, 1]``; beyond the nodes those of the last."""
-        cell, u = self._place(X)
-        u = jnp.clip(u, -1.0, 2.0)[:, None]
-        weights = (u * (u - 1) * (2 - u) / 6, (u + 1) * (u - 1) * (u - 2) / 2, u * (u + 1) * (2 - u) / 2, u * (u * u - 1) / 6)
-        h = sum(weight * self.nodes[cell + k - 1] for k, weight in enumerate(weights))
+        a, b, c, d = self.nodes[:-3], self.nodes[1:-2], self.nodes[2:-1], self.nodes[3:]
+        # The cubic through four nodes, in the place u in the cell between the two in the middle.
+        cubic = (b, c - a / 3 - b / 2 - d / 6, (a + c) / 2 - b, (d - a) / 6 + (b - c) / 2)
+        h, _, _ = self._read(cubic, X)
         return WARPS[self.warp](h).reshape(X.shape[0], *self.shape)
 
     def integral(self, X: Array, power: int = 1) -> Array:
         """∫ θ^power from the second node to inputs ``X [n, 1]``, ``[n, *shape]``; linear beyond the nodes."""
-        values = WARPS[self.warp](self.nodes) ** power
-        # The cubic through the nodes around a cell, integrated over it.
-        inner = (13.0 * (values[1:-2] + values[2:-1]) - values[:-3] - values[3:]) / 24.0
-        total = jnp.pad(jnp.cumsum(self.step * inner, axis=0), ((2, 0), (0, 0)))  # at nodes 1 … g − 2; node 0 is not used
-        cell, u = self._place(X)
-        inside = jnp.clip(u, 0.0, 1.0)[:, None]
-        a, b = total[cell], total[cell + 1]
-        left, right = self.step * values[cell], self.step * values[cell + 1]
-        cubic = a + inside * (left + inside * (3.0 * (b - a) - 2.0 * left - right + inside * (2.0 * (a - b) + left + right)))
-        beyond = jnp.minimum(u, 0.0)[:, None] * left + jnp.maximum(u - 1.0, 0.0)[:, None] * right
-        return (cubic + beyond).reshape(X.shape[0], *self.shape)
+        values = self.step * WARPS[self.warp](self.nodes) ** power
+        a, b, c, d = values[:-3], values[1:-2], values[2:-1], values[3:]
+        # The cubic through the nodes around a cell, integrated over it; between nodes the one with these values and
+        # slopes at both ends.
+        rise = (13.0 * (b + c) - a - d) / 24.0
+        start = jnp.cumsum(rise, axis=0) - rise
+        total, slope, beyond = self._read((start, b, 3.0 * rise - 2.0 * b - c, b + c - 2.0 * rise), X)
+        return (total + slope * beyond).reshape(X.shape[0], *self.shape)
 
-    def _place(self, X: Array) -> tuple[Array, Array]:
-        """The cell ``[n]`` of each input, from node 1 to the last but two, and the place in it, from 0 to 1."""
-        place = (X[:, 0] - self.origin) / self.step
-        cell = jnp.clip(jnp.floor(place), 1, self.nodes.shape[0] - 3).astype(int)
-        return cell, place - cell
+    def _read(self, cubic: tuple[Array, ...], X: Array) -> tuple[Array, Array, Array]:
+        """A cubic of each cell at inputs: values and slopes ``[n, k]`` inside the nodes, and how far beyond they are.
+
+        All coefficients of a cell lie side by side: one place in memory to read for each input, and, in the gradient,
+        one to add to.
+        """
+        place = (X[:, 0] - self.origin) / self.step - 1.0
+        cell = jnp.clip(jnp.floor(place), 0, self.nodes.shape[0] - 4).astype(int)
+        full = place - cell
+        u = jnp.clip(full, 0.0, 1.0)
+        k0, k1, k2, k3 = jnp.split(jnp.concatenate(cubic, axis=1)[cell], 4, axis=1)
+        v = u[:, None]
+        return k0 + v * (k1 + v * (k2 + v * k3)), k1 + v * (2.0 * k2 + 3.0 * v * k3), (full - u)[:, None]
 
 
 def _window(t: Any, spacing: Any, lengthscale: Any, xp: Any) -> Any:
