@@ -18,6 +18,7 @@ from ..models import Lanes
 
 STEP = 1e-7  # of the differences of gradients
 CONVERGED = 0.02  # nats that a step may still promise at the optimum
+DAMPINGS = np.array([0.0, 0.3, 1.0, 3.0, 10.0, 1e2, 1e3, 1e4])  # tried side by side
 MEMORY = 20  # pairs that L-BFGS remembers
 
 
@@ -126,46 +127,106 @@ class Optimum(NamedTuple):
 def curvature(lanes: Lanes, numbers: np.ndarray, slopes: np.ndarray) -> np.ndarray:
     """Minus the Hessians ``[b, p, p]`` of the blocks' log likelihoods, by differences of gradients ``slopes [b, p]``."""
     b, p = lanes.members.shape
-    copies = np.repeat(numbers[lanes.members], p, axis=0).reshape(b, p, p) + STEP * np.eye(p)
-    changed = lanes.evaluate(np.repeat(np.arange(b), p), copies.reshape(b * p, p))[1].reshape(b, p, p)
-    H = (slopes[:, None] - changed) / STEP
+    columns = lanes.felt
+    copies = np.repeat(numbers[lanes.members][:, None], len(columns), axis=1)
+    copies[:, np.arange(len(columns)), columns] += STEP
+    changed = lanes.evaluate(np.repeat(np.arange(b), len(columns)), copies.reshape(-1, p))[1].reshape(b, -1, p)
+    H = np.zeros((b, p, p))
+    H[:, columns] = (slopes[:, None] - changed) / STEP
+    # Differences along both sides of an entry are two estimates of it.
+    H[:, :, columns] = 0.5 * (H[:, :, columns] + np.swapaxes(H[:, columns], 1, 2))
     return 0.5 * (H + np.swapaxes(H, 1, 2))
 
 
 def newton(lanes: Lanes, numbers: np.ndarray, *, steps: int = 20) -> Optimum:
-    """Newton's method, damped per block."""
+    """Newton's method: of one block with several dampings tried side by side, of many damped block by block.
+
+    Args:
+        lanes: The blocks.
+        numbers: Where to begin.
+        steps: At most so many.
+    """
     values, slopes = lanes.log_likelihoods(numbers)
     value, gradient = lanes.total(values, slopes, numbers)
+    here = _Place(numbers, values, slopes, value, gradient)
+    search = _search_one if lanes.count == 1 else _search_many
     damping = np.zeros(lanes.count)
     history, decrement, factor = [value], np.inf, None
-    p = lanes.members.shape[1]
-    for _ in range(steps):
-        H = curvature(lanes, numbers, slopes)
-        prior = lanes.log_prior(numbers)[2]
+    for step in range(steps + 1):
+        H, prior = curvature(lanes, here.numbers, here.slopes), lanes.log_prior(here.numbers)[2]
         try:
             factor = Arrow.of(lanes, H, prior)
-            decrement = 0.5 * float(gradient @ factor.solve(gradient))
+            decrement = 0.5 * float(here.gradient @ factor.solve(here.gradient))
         except np.linalg.LinAlgError:
-            factor = None
-            eigenvalues, vectors = np.linalg.eigh(H)
-            H = (vectors * np.abs(eigenvalues)[:, None]) @ np.swapaxes(vectors, 1, 2)
-        if factor is not None and decrement < CONVERGED:
+            factor, decrement = None, np.inf
+        if decrement < CONVERGED or step == steps:
             break
-        for _attempt in range(8):
-            damped = factor if factor is not None and not np.any(damping) else Arrow.of(lanes, H + damping[:, None, None] * np.eye(p), prior)
-            trial = numbers + damped.solve(gradient)
-            new, new_slopes = lanes.log_likelihoods(trial)
-            total, new_gradient = lanes.total(new, new_slopes, trial)
-            worse = ~np.isfinite(new) | (new < values - 1.0)
-            if np.isfinite(total) and total > value:
-                damping = np.where(worse, np.maximum(10.0 * damping, 1.0), np.where(damping > 0.1, 0.1 * damping, 0.0))
-                break
-            damping = np.where(worse | (lanes.count == 1) | ~np.any(worse), np.maximum(10.0 * damping, 1.0), damping)
-        else:
+        found = search(lanes, here, H, prior, factor, damping)
+        if found is None:
             break
-        numbers, values, slopes, value, gradient = trial, new, new_slopes, total, new_gradient
-        history.append(value)
-    return Optimum(numbers, value, decrement, factor, history)
+        here, damping = found
+        history.append(here.value)
+    return Optimum(here.numbers, here.value, decrement, factor, history)
+
+
+class _Place(NamedTuple):
+    """Where a search is."""
+
+    numbers: np.ndarray
+    values: np.ndarray  # log likelihoods [b]
+    slopes: np.ndarray  # [b, p]
+    value: float  # log joint density
+    gradient: np.ndarray
+
+
+def _search_one(
+    lanes: Lanes, here: _Place, H: np.ndarray, prior: np.ndarray, factor: Arrow | None, damping: np.ndarray
+) -> tuple[_Place, np.ndarray] | None:
+    """One block: steps of several dampings, and along directions of negative curvature, in one evaluation."""
+    del factor
+    member = lanes.members[0]
+    whole = H[0].copy()
+    whole[: lanes.knots, : lanes.knots] += np.eye(lanes.knots)
+    whole[lanes.knots :, lanes.knots :] += prior
+    eigenvalues, vectors = np.linalg.eigh(whole)
+    along = vectors.T @ here.gradient[member]
+    size = np.abs(eigenvalues)
+    moves = [vectors @ (along / (size + mu)) for mu in DAMPINGS * max(1.0, float(damping[0]))]
+    bent = vectors[:, 0] * np.sign(along[0] or 1.0)
+    if eigenvalues[0] < 0:
+        moves += [moves[0] + length * bent for length in (0.1, 0.3, 1.0)]
+    trials = np.repeat(here.numbers[None], len(moves), axis=0)
+    trials[:, member] += np.stack(moves)
+    new, slopes = lanes.evaluate(np.zeros(len(moves), int), trials[:, member])
+    totals = np.array([lanes.total(*one, x)[0] for one, x in zip(zip(new[:, None], slopes[:, None], strict=True), trials, strict=True)])
+    best = int(np.nanargmax(np.where(np.isfinite(totals), totals, -np.inf)))
+    if not totals[best] > here.value:
+        return None if damping[0] > 1e8 else (here, np.maximum(damping, 1.0) * 1e4)
+    value, gradient = lanes.total(new[best, None], slopes[best, None], trials[best])
+    return _Place(trials[best], new[best, None], slopes[best, None], value, gradient), np.zeros(1)
+
+
+def _search_many(
+    lanes: Lanes, here: _Place, H: np.ndarray, prior: np.ndarray, factor: Arrow | None, damping: np.ndarray
+) -> tuple[_Place, np.ndarray] | None:
+    """Many blocks: each is damped by itself, more where its log likelihood falls."""
+    if factor is None:
+        eigenvalues, vectors = np.linalg.eigh(H)
+        H = (vectors * np.abs(eigenvalues)[:, None]) @ np.swapaxes(vectors, 1, 2)
+    eye = np.eye(H.shape[1])
+    for _ in range(10):
+        damped = factor if factor is not None and not np.any(damping) else Arrow.of(lanes, H + damping[:, None, None] * eye, prior)
+        trial = here.numbers + damped.solve(here.gradient)
+        new, slopes = lanes.log_likelihoods(trial)
+        value, gradient = lanes.total(new, slopes, trial)
+        worse = ~(new > here.values - 1.0)
+        if value > here.value:
+            return _Place(trial, new, slopes, value, gradient), np.where(
+                worse, np.maximum(10.0 * damping, 1.0), np.where(damping > 0.1, 0.1 * damping, 0.0)
+            )
+        worse = worse if np.any(worse) else new < here.values
+        damping = np.where(worse, np.maximum(10.0 * damping, 1.0), damping)
+    return None
 
 
 def lbfgs(

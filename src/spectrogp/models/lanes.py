@@ -42,7 +42,11 @@ class Lanes:
         self.width = WIDTHS[0] if self.count <= WIDTHS[0] else WIDTHS[1]
         low, high = np.min(timeline.t, axis=0), np.max(timeline.t, axis=0)
         groups = grid_groups(model)
-        stretches = [group.knots_between(low, high) for group in groups]
+        # A single block has all knots, whatever its functions need: programs then are shared by many fits.
+        stretches = [
+            (np.zeros(1, int), len(group.whitened.raw)) if self.count == 1 else group.knots_between(low, high)
+            for group in groups
+        ]
         self._template = _with_groups(model, [group.stretch(0, count) for group, (_, count) in zip(groups, stretches, strict=True)])
         self._origins = np.array(
             [group.origin + group.spacing * first for group, (first, _) in zip(groups, stretches, strict=True)]
@@ -59,6 +63,17 @@ class Lanes:
         self.border = self.join(model).size - offset
         shared = np.broadcast_to(offset + np.arange(self.border), (self.count, self.border))
         self.members = np.concatenate([*members, shared], axis=1)  # [b, p], of the vector of all numbers
+        felt = [
+            np.repeat(
+                np.any(
+                    (np.abs(group.origin + group.spacing * (first[:, None] + np.arange(count)) - 0.5 * (low + high)[:, None])
+                    <= 0.5 * (high - low)[:, None] + (group.reach + 1) * group.spacing), axis=0
+                ),
+                group.whitened.raw.shape[1],
+            )
+            for group, (first, count) in zip(groups, stretches, strict=True)
+        ]
+        self.felt = np.flatnonzero(np.concatenate([*felt, np.ones(self.border, bool)]))  # numbers of a copy that matter
         self._rows = tuple(np.asarray(part) for part in (timeline.t, timeline.y, timeline.error, timeline.seen, timeline.weight))
 
     # The vector of all free numbers
