@@ -268,3 +268,44 @@ def gaussian(s, mean, covariance):
 def mirrored_gaussian(s, xi, covariance):
     """½ [N(s | ξ/2π, C) + N(s | −ξ/2π, C)]."""
     return 0.5 * (gaussian(s, xi / (2 * np.pi), covariance) + gaussian(s, -xi / (2 * np.pi), covariance))
+
+
+# --- oscillators ---
+
+
+def matern(order, x):
+    """Matérn correlation of order ν = ½, 3/2 or 5/2 over x = √(2ν) |τ|."""
+    return math.exp(-x) * {0.5: 1.0, 1.5: 1.0 + x, 2.5: 1.0 + x + x * x / 3.0}[order]
+
+
+def oscillator_correlations(x, orders):
+    """Correlations ``[Q, L, L]`` of oscillators between rows; ``x [L, Q]`` are the decays from row to row."""
+    M = np.empty((len(orders), len(x), len(x)))
+    for q, order in enumerate(orders):
+        for i in range(len(x)):
+            for j in range(len(x)):
+                M[q, i, j] = matern(order, sum(x[k, q] for k in range(min(i, j) + 1, max(i, j) + 1)))
+    return M
+
+
+def oscillator_posterior(x, h, y, r, orders):
+    """Log density of the outputs, and mean ``[L, Q]`` and covariance ``[L, Q, Q]`` of the oscillators given them.
+
+    y = Σ_q h_q u_q + noise of variance r; rows with r = ∞ are not observed.
+    """
+    M, seen = oscillator_correlations(x, orders), np.flatnonzero(np.isfinite(r))
+    C = np.diag(r[seen])
+    for q in range(len(orders)):
+        C += np.outer(h[seen, q], h[seen, q]) * M[q][np.ix_(seen, seen)]
+    density = gaussian_log_density(y[seen], C)
+    mean, covariance = np.empty((len(x), len(orders))), np.empty((len(x), len(orders), len(orders)))
+    for i in range(len(x)):
+        cross = np.stack([h[seen, q] * M[q, i, seen] for q in range(len(orders))])
+        mean[i] = cross @ np.linalg.solve(C, y[seen])
+        covariance[i] = np.eye(len(orders)) - cross @ np.linalg.solve(C, cross.T)
+    return density, mean, covariance
+
+
+def gaussian_log_density(y, C):
+    """log N(y; 0, C)."""
+    return -0.5 * (y @ np.linalg.solve(C, y) + np.linalg.slogdet(C)[1] + len(y) * math.log(2.0 * math.pi))
