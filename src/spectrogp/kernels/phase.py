@@ -10,7 +10,7 @@ import numpy as np
 from jax import Array
 
 from ..core import Module, at_least
-from ..parameters import Function, GridFunctionGroup, OnGrid, Parameter, scalar, vector
+from ..parameters import Function, GridFunctionGroup, OnGrid, Parameter, constrain, scalar, vector
 from . import pairwise
 from .base import AbstractMixture, Characteristic, Local
 from .nonstationary import overlap
@@ -82,7 +82,7 @@ def integral(function: Any, nodes: Any, X: Array, power: int = 1) -> Array:
     """∫ θ^power ``[n, a]`` to inputs ``X [n, 1]``, of a function with values ``[n, a, 1]``."""
     if X.shape[1] != 1:
         raise ValueError(f"an integral over the input needs one input dimension, got {X.shape[1]}")
-    function = function.realise() if isinstance(function, GridFunctionGroup) else function
+    function = constrain(function).realise() if isinstance(function, GridFunctionGroup) else function
     if isinstance(function, OnGrid):
         return function.integral(X, power).reshape(X.shape[0], -1)
     nodes = jnp.asarray(nodes, X.dtype)

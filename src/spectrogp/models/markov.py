@@ -11,15 +11,20 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike
 
-from ..core import Key, as_key, at_least, inputs
+from ..core import Key, as_key, at_least, inputs, traced
 from ..kernels import AbstractKernel, MaternPhase, Sum, sincos
 from . import filtering
 from .base import AbstractModel, as_gaussian
 from .data import Data
 from .likelihoods import Gaussian
-from .memory import require_joint
 from .moments import Moments
+from .oscillators import simulate, stationary
+from .smoothing import smooth
 from .timeline import UNSEEN, Timeline
+
+
+SINGLE = 4096  # rows up to which one block holds them all
+OWN = 1024  # rows of its own that a block has at least
 
 
 class System(NamedTuple):
@@ -74,38 +79,131 @@ class MarkovGP(AbstractModel):
         )
 
     def prepare(self, data: Data | Timeline, X: ArrayLike) -> Any:
-        if isinstance(data, Timeline):
-            return data
-        return Timeline.of(data, np.asarray(inputs(X)), **self.blocks(data))
+        return data if isinstance(data, Timeline) else self.timeline(data, X)
 
-    def blocks(self, data: Data) -> dict[str, int]:
-        """How the rows of data are split, as keywords of ``Timeline.of``: such that the filter forgets its start."""
-        return {}
+    def timeline(self, data: Data, X: ArrayLike | None = None) -> Timeline:
+        """The data in blocks that begin so early that the filter has forgotten its start; short data in one.
+
+        Args:
+            data: Rows of one input.
+            X: Inputs ``[t, 1]`` at which the function is wanted, or None.
+        """
+        wanted = None if X is None else np.asarray(inputs(X))
+        rows = data.size + (0 if wanted is None else len(wanted))
+        if rows <= SINGLE:
+            return Timeline.of(data, wanted)
+        warm_up = self.warm_up(data)
+        own = max(OWN, 2 * warm_up)
+        return Timeline.of(data, wanted, own=own if 2 * own < rows else None, warm_up=warm_up)
+
+    def warm_up(self, data: Data, tolerance: float = 1e-6) -> int:
+        """Rows after which the filter has forgotten its start, but for ``tolerance`` in the log likelihood."""
+        model = self.realise()
+        some = data.rows(np.linspace(0, data.size - 1, min(data.size, SINGLE)).astype(int))
+        system = model.systems(Timeline.traced(some))
+        step = np.median(np.asarray(system.decay)[1:, :, 0], axis=0) * len(some.y) / data.size
+        power = np.asarray(system.weight)[:, :, 0] ** 2
+        snr = np.median(power / np.asarray(system.variance), axis=0) * (2.0 if np.any(power) else 1.0)
+        return filtering.warm_up(step, np.maximum(snr, 1e-12), model.orders(), tolerance)[0]
 
     @eqx.filter_jit
     def moments(self, data: Data | Timeline, X: Array) -> Moments:
-        timeline, _, weight, mean, covariance = self._smoothed(data, X)
-        return Moments(
-            jnp.sum(weight * timeline.read(mean), axis=-1),
-            jnp.einsum("tq,tqr,tr->t", weight, timeline.read(covariance), weight),
-        )
+        weight, mean, covariance = self._smoothed(data, X)
+        return _weighted(weight, mean, covariance)
 
     @eqx.filter_jit
-    def joint_covariance(self, data: Data | Timeline, X: Array) -> Array:
-        raise NotImplementedError
+    def component_moments(self, data: Data | Timeline, X: Array, component: Any) -> Moments:
+        weight, mean, covariance = self._smoothed(data, X)
+        return _weighted(jnp.where(jnp.asarray(self._owners()) == component, weight, 0.0), mean, covariance)
+
+    def count_components(self, X: Array) -> int:
+        del X
+        return int(self._owners()[-1]) + 1
+
+    @eqx.filter_jit
+    def joint_covariance(self, data: Data, X: Array) -> Array:
+        timeline = Timeline.traced(data)
+        system, P = self.systems(timeline), self.stationary()
+
+        def solve(y: Array) -> Array:
+            """(K + R)⁻¹ y of rows in the order of time: minus the slope of the log density in the outputs."""
+
+            def density(y: Array) -> Array:
+                return jnp.sum(
+                    filtering.log_likelihood(
+                        system.decay, system.weight, y[:, None], system.variance, timeline.weight, P, timeline.steps
+                    )
+                )
+
+            return -jax.grad(density)(y)
+
+        p, q = self.kernel.local(timeline.t), self.kernel.local(X)
+        cross = self.kernel.cross(p, q)
+        covariance = self.kernel.gram(q) - cross.T @ jax.vmap(solve, in_axes=1, out_axes=1)(cross)
+        return 0.5 * (covariance + covariance.T)
+
+    def draw(self, data: Data, X: ArrayLike, *, key: Key, num_samples: int = 1) -> Array:
+        """Draws ``[s, t]`` of f, jointly over the inputs, in linear time: Durbin & Koopman's (2002) simulation smoother.
+
+        Args:
+            data: What the model was fitted to.
+            X: Inputs ``[t, 1]``, or ``[t]``.
+            key: An integer seed or a JAX random key.
+            num_samples: How many draws s.
+        """
+        at_least(1, num_samples=num_samples)
+        model, X = self.realise(), inputs(X)
+        timeline = Timeline.traced(data, X) if traced((data.X, X)) else Timeline.of(data, np.asarray(X))
+        keys = jax.random.split(as_key(key), num_samples)
+        return _draws(model, timeline, keys)
+
+    @eqx.filter_jit
+    def envelope(self, data: Data | Timeline, X: Array) -> tuple[Array, Array]:
+        """The complex envelope of every component: f_a = Re[(u − iv) e^{iφ}].
+
+        Its modulus is the amplitude of the oscillation, and its angle what the phase lacks.
+
+        Args:
+            data: What the model was fitted to.
+            X: Inputs ``[t, 1]``.
+
+        Returns:
+            The means of (u, v), ``[t, a, 2]``, in units of the output, and covariances ``[t, a, 2, 2]``; v of a component
+            without a phase is zero.
+        """
+        timeline = data if isinstance(data, Timeline) else Timeline.traced(data, X)
+        _, mean, covariance = self._smoothed(timeline, X)
+        amplitude = jnp.concatenate([term.values_at(X)["amplitude"] for term in self._terms()], axis=1)
+        owners = self._owners()
+        picks = np.zeros((owners[-1] + 1, 2, len(owners)))  # which oscillators are u and v of a component
+        for a in range(len(picks)):
+            for k, q in enumerate(np.flatnonzero(owners == a)):
+                picks[a, k, q] = 1.0
+        scale = jnp.asarray(amplitude)
+        return (
+            scale[..., None] * jnp.einsum("akq,tq->tak", picks, mean),
+            (scale**2)[..., None, None] * jnp.einsum("akq,tqr,alr->takl", picks, covariance, picks),
+        )
 
     # Of a realised model:
 
     def systems(self, timeline: Timeline) -> System:
-        """What the filter needs of the blocks of a timeline."""
+        """What the filter needs of the blocks of a timeline: arrays ``[l, ..., b]``."""
 
         def of_block(t: Array, error: Array, seen: Array) -> System:
             return self.system(t[:, None], error, seen)
 
-        return jax.vmap(of_block, in_axes=1, out_axes=-1)(*(jnp.asarray(p) for p in (timeline.t, timeline.error, timeline.seen)))
+        columns = (jnp.asarray(part) for part in (timeline.t, timeline.error, timeline.seen))
+        return jax.vmap(of_block, in_axes=1, out_axes=-1)(*columns)
 
     def system(self, X: Array, error: Array, seen: Array) -> System:
-        """What the filter needs of rows ``X [l, 1]`` in the order of time."""
+        """What the filter needs of rows in the order of time.
+
+        Args:
+            X: Their inputs ``[l, 1]``.
+            error: Known standard deviations of the outputs ``[l]``.
+            seen: Whether they have outputs ``[l]``.
+        """
         decays, weights = [], []
         for term in self._terms():
             values = term.values_at(X)
@@ -115,21 +213,62 @@ class MarkovGP(AbstractModel):
             decays += [decay] * len(waves)
             weights += [amplitude * wave for wave in waves]
         variance = self.likelihood.scale_at(X, error) ** 2
-        # Rows without outputs are never looked at: no weight of theirs may reach the filter's sums.
-        return System(jnp.concatenate(decays, axis=1), jnp.concatenate(weights, axis=1), jnp.where(seen, variance, UNSEEN))
+        return System(
+            jnp.concatenate(decays, axis=1), jnp.concatenate(weights, axis=1), jnp.where(seen, variance, UNSEEN)
+        )
+
+    def orders(self) -> list[float]:
+        """ν of every oscillator."""
+        counts = self._counts()
+        return [term.order for term, (components, waves) in zip(self._terms(), counts, strict=True) for _ in range(components * waves)]
 
     def stationary(self) -> np.ndarray:
         """Stationary covariances ``[q, d, d]`` of the oscillators' states."""
+        return stationary(self.orders())
+
+    def _smoothed(self, data: Data | Timeline, X: Array) -> tuple[Array, Array, Array]:
+        """At inputs ``[t]``: weights ``[t, q]`` of the oscillators, their means ``[t, q]`` and covariances ``[t, q, q]``."""
+        timeline = data if isinstance(data, Timeline) else Timeline.traced(data, X)
+        system = self.systems(timeline)
+        mean, covariance = smooth(
+            system.decay, system.weight, timeline.y, system.variance, self.stationary(), timeline.steps
+        )
+        return tuple(timeline.read(part) for part in (system.weight, mean, covariance))
+
+    def _counts(self) -> list[tuple[int, int]]:
+        """Of every term how many components it has, and how many oscillators each of these."""
         one = jnp.zeros((1, 1))
-        orders = [(t.order, t.values_at(one)["time"].shape[1], 1 if t.phase is None else 2) for t in self._terms()]
-        size = max(len(filtering.STATIONARY[order]) for order, _, _ in orders)
-        found = []
-        for order, components, repeats in orders:
-            P = np.zeros((size, size))
-            own = filtering.STATIONARY[order]
-            P[: len(own), : len(own)] = own
-            found += [P] * (components * repeats)
-        return np.stack(found)
+        return [(jax.eval_shape(term.values_at, one)["time"].shape[1], 1 if term.phase is None else 2) for term in self._terms()]
+
+    def _owners(self) -> np.ndarray:
+        """The component ``[q]`` that every oscillator belongs to: those of a term first have their u, then their v."""
+        owners, before = [], 0
+        for components, waves in self._counts():
+            owners.append(np.tile(before + np.arange(components), waves))
+            before += components
+        return np.concatenate(owners)
 
     def _terms(self) -> tuple[Any, ...]:
         return self.kernel.terms if isinstance(self.kernel, Sum) else (self.kernel,)
+
+
+def _weighted(weight: Array, mean: Array, covariance: Array) -> Moments:
+    return Moments(jnp.sum(weight * mean, axis=-1), jnp.einsum("tq,tqr,tr->t", weight, covariance, weight))
+
+
+@eqx.filter_jit
+def _draws(model: MarkovGP, timeline: Timeline, keys: Array) -> Array:
+    """Draws ``[s, t]`` of f: paths of the prior, moved by what the data say of the difference."""
+    system, P = model.systems(timeline), model.stationary()
+    seen = jnp.asarray(timeline.seen)
+
+    def one(key: Array) -> Array:
+        of_paths, of_noise = jax.random.split(key)
+        paths = simulate(of_paths, system.decay, P, timeline.steps)
+        noise = jnp.where(seen, jnp.sqrt(system.variance), 0.0) * jax.random.normal(of_noise, seen.shape)
+        made = jnp.sum(system.weight * paths, axis=1) + noise
+        rest = jnp.where(seen, timeline.y - made, 0.0)
+        moved = smooth(system.decay, system.weight, rest, system.variance, P, timeline.steps, covariance=False)[0]
+        return timeline.read(jnp.sum(system.weight * (paths + moved), axis=1))
+
+    return jax.lax.map(one, keys)
