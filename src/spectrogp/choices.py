@@ -1,7 +1,7 @@
 """The closed sets that users choose from by name, one list for each. No imports: ``spectrogp --help`` is quick."""
 
 KERNELS = {
-    "auto": "phase for one input, convolutional for several",
+    "auto": "matern for one input, convolutional for several",
     "se": "squared exponential: smooth functions without oscillation",
     "nsq": "non-stationary quadratic: smooth functions whose scale changes",
     "sm": "spectral mixture: frequencies that do not change",
@@ -10,6 +10,7 @@ KERNELS = {
     "convolutional": "the convolutional spectral kernel of the paper (CSK)",
     "chirplet": "as convolutional, and follows the chirp rate",
     "phase": "oscillations with a changing frequency, coherent for long",
+    "matern": "as phase, with Matérn envelopes: time grows as the number of rows",
 }
 INFERENCES = {
     "laplace": "the optimum, and a normal approximation around it",
@@ -25,6 +26,7 @@ APPROXIMATIONS = {
     "svgp": "inducing points with a variational distribution: minibatches, any likelihood",
     "neighbours": "each row given its nearest neighbours: minibatches",
     "full-scale": "inducing points, and neighbours for the rest",
+    "markov": "all rows, one after the other: exact for the matern kernel of one input, any number of rows",
 }
 EXPERIMENTS = {
     "fig1": "basis functions of the convolutional spectral kernel",

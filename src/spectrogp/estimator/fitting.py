@@ -97,17 +97,29 @@ class Settings:
             if not np.all(as_numbers(getattr(self, name), name) > 0):
                 raise ValueError(f"{name} must be positive, got {getattr(self, name)!r}")
 
-    def approximation_for(self, rows: int) -> str:
-        """The approximation that is used for so many rows."""
+    def kernel_for(self, dimensions: int) -> Any:
+        """The kernel that is used for so many inputs: its name, or itself."""
+        if not isinstance(self.kernel, str):
+            return self.kernel
+        # What the Markov model cannot do is done by the exact one of the other phase kernel.
+        able = self.likelihood == "gaussian" and self.inference in ("laplace", "map", "nuts")
+        if self.kernel == "auto" and dimensions == 1 and able and self.approximation in ("auto", "markov"):
+            return "matern"
+        return kernel_name(self.kernel, dimensions)
+
+    def approximation_for(self, rows: int, dimensions: int) -> str:
+        """The approximation that is used for so many rows and inputs."""
         if self.approximation != "auto":
             return self.approximation
+        if self.kernel_for(dimensions) == "matern":
+            return "markov"
         if self.likelihood != "gaussian":
             return "svgp"
         return "exact" if rows <= EXACT else "neighbours"
 
-    def batch_for(self, rows: int) -> int | None:
+    def batch_for(self, rows: int, dimensions: int) -> int | None:
         """Rows of a minibatch, or None for all."""
-        minibatches = self.approximation_for(rows) in ("neighbours", "svgp")
+        minibatches = self.approximation_for(rows, dimensions) in ("neighbours", "svgp")
         return BATCH if minibatches and rows > BATCH else None
 
     @contextmanager
@@ -165,7 +177,7 @@ def fit(settings: Settings, data: Data, seed: int, X_scale: np.ndarray, checkpoi
         stage = Stage(progress, places["posterior"])
         posterior, cut_short = _infer(settings, model, given, of_posterior, stage)
     diagnostics = {
-        "approximation": settings.approximation_for(data.size),
+        "approximation": settings.approximation_for(*data.X.shape),
         "rows": data.size,
         "rows_compared": min(data.size, COMPARED),
         "starts_failed": list(failures),
@@ -193,7 +205,7 @@ def _still_rising(history: np.ndarray, rows: int) -> list[str]:
 def _require_memory(settings: Settings, data: Data) -> None:
     """Refuse what memory cannot hold, before any work."""
     chains = settings.chains if settings.inference == "sghmc" else 1  # side by side; those of NUTS one after the other
-    match settings.approximation_for(data.size):
+    match settings.approximation_for(*data.X.shape):
         case "exact":
             models.require_exact(data.size, chains)
         case "sgpr":
@@ -284,7 +296,7 @@ def _begin(
 
 def _build(settings: Settings, kernel: AbstractKernel, noise: Gaussian, data: Data, seed: int) -> Any:
     """The model of these data."""
-    approximation = settings.approximation_for(data.size)
+    approximation = settings.approximation_for(*data.X.shape)
     match approximation:
         case "exact":
             return models.ExactGP(kernel, noise)
@@ -326,7 +338,7 @@ def _to_optimum(settings: Settings, model: Any, data: Data, key: Array, stage: S
             data if refresh is None else refresh(model),
             steps=settings.max_iter,
             key=key,
-            optimiser=Adam(settings.learning_rate, settings.batch_for(data.size)),
+            optimiser=Adam(settings.learning_rate, settings.batch_for(*data.X.shape)),
             refresh=refresh,
             run=stage.run(),
         )
@@ -355,7 +367,7 @@ def _laplace(
         if progress is not None:
             progress(done, steps, objective)
 
-    batch = settings.batch_for(data.size)
+    batch = settings.batch_for(*data.X.shape)
     posterior = sample_laplace(model, data, draws=settings.n_draws, key=key, batch=batch, roles=roles, progress=show)
     if not followed[0] == followed[1] < size:
         return posterior, []
@@ -366,7 +378,7 @@ def _laplace(
 
 
 def _sampled(settings: Settings, model: Any, data: Any, key: Array, stage: Stage) -> Posterior:
-    batch, each = settings.batch_for(data.size), -(-settings.n_draws // settings.chains)
+    batch, each = settings.batch_for(*data.X.shape), -(-settings.n_draws // settings.chains)
     match settings.inference:
         case "map":
             return Posterior.at_point(model)

@@ -4,6 +4,7 @@ from .diagnostics import bulk_ess, check, mean_error, rhat, std_error, tail_ess,
 from .laplace import laplace_marginal_likelihood, sample_laplace
 from .lbfgs import maximise_lbfgs
 from .loop import AbstractStep, Progress, Run, progress_bar, run_in_chunks, whole
+from .newton import Optimum, newton
 from .nuts import NUTS
 from .optimise import OPTIMISED, Adam, Fit, maximise
 from .sampler import AbstractSampler, Draw, Target, sample
@@ -22,6 +23,7 @@ __all__ = [
     "Adam",
     "Draw",
     "Fit",
+    "Optimum",
     "Progress",
     "Run",
     "Target",
@@ -31,6 +33,7 @@ __all__ = [
     "maximise",
     "maximise_lbfgs",
     "mean_error",
+    "newton",
     "progress_bar",
     "rhat",
     "run_in_chunks",

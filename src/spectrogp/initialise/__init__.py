@@ -4,6 +4,7 @@ from .centres import cluster_centres, inducing_inputs
 from .compare import Best, best_of
 from .initial import InitialValues, Spectrum, show_range
 from .kernels import builds, kernel_from, kernel_name, noise_from
+from .markov import markov_from
 from .ridges import Ridge, find_ridges, frequency_grid, windowed_power
 from .search import find_initial_values
 
@@ -21,6 +22,7 @@ __all__ = [
     "inducing_inputs",
     "kernel_from",
     "kernel_name",
+    "markov_from",
     "noise_from",
     "show_range",
     "windowed_power",

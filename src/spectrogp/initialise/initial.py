@@ -133,6 +133,13 @@ class InitialValues:
         sudden = [dataclasses.replace(self, smoothness=smoothness) for smoothness in SUDDEN]
         return [self, self._smoother(), *crossing, *sudden, coherent, coherent._smoother()]
 
+    def ridges(self) -> list[InitialValues]:
+        """These values, smoother ones, and both with components that cross where they come near each other."""
+        if not np.any(self.found):
+            return [self]
+        crossed = self._crossed()
+        return [self, self._smoother(), *([] if crossed is None else [crossed, crossed._smoother()])]
+
     def _crossed(self) -> InitialValues | None:
         """With components exchanged beyond where they come nearest, or None where none come near."""
         parts = [values.copy() for values in (self.frequency, self.amplitude, self.gain)]

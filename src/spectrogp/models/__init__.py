@@ -6,7 +6,7 @@ from .collapsed import CollapsedGP
 from .data import Data
 from .exact import ExactGP
 from .jitter import relative_jitter
-from .lanes import Lanes
+from .lanes import Lanes, grid_groups, with_groups
 from .likelihoods import AbstractLikelihood, Bernoulli, Gaussian, StudentT
 from .linear import LinearRegression
 from .markov import MarkovGP
@@ -42,6 +42,7 @@ __all__ = [
     "Timeline",
     "VariationalGP",
     "as_outputs",
+    "grid_groups",
     "likelihoods",
     "random_order",
     "relative_jitter",
@@ -49,4 +50,5 @@ __all__ = [
     "require_exact",
     "require_joint",
     "require_neighbours",
+    "with_groups",
 ]

@@ -47,7 +47,7 @@ class Lanes:
             (np.zeros(1, int), len(group.whitened.raw)) if self.count == 1 else group.knots_between(low, high)
             for group in groups
         ]
-        self._template = _with_groups(model, [group.stretch(0, count) for group, (_, count) in zip(groups, stretches, strict=True)])
+        self._template = with_groups(model, [group.stretch(0, count) for group, (_, count) in zip(groups, stretches, strict=True)])
         self._origins = np.array(
             [group.origin + group.spacing * first for group, (first, _) in zip(groups, stretches, strict=True)]
         ).reshape(len(groups), self.count)
@@ -84,7 +84,7 @@ class Lanes:
         return np.asarray(ravel(knots + [border]))
 
     def at(self, numbers: np.ndarray) -> MarkovGP:
-        """The model with other numbers."""
+        """The model with other numbers ``[n]``; with ``[s, n]`` a stack of models, as far as it has these numbers."""
         return _filled(self.model, np.asarray(numbers, float))
 
     # Likelihood, prior
@@ -135,7 +135,7 @@ def _is_group(node: Any) -> bool:
     return isinstance(node, GridFunctionGroup)
 
 
-def _with_groups(model: Any, groups: list[GridFunctionGroup]) -> Any:
+def with_groups(model: Any, groups: list[GridFunctionGroup]) -> Any:
     nodes, structure = jax.tree.flatten(model, is_leaf=_is_group)
     others = iter(groups)
     return jax.tree.unflatten(structure, [next(others) if _is_group(node) else node for node in nodes])
@@ -165,12 +165,13 @@ def ravel(tree: PyTree) -> np.ndarray:
 
 
 def _filled(model: Any, numbers: Any) -> Any:
-    """The model with other free numbers."""
+    """The model with other free numbers ``[..., n]``."""
     knots, border, rest = _split(model)
     leaves, structure = jax.tree.flatten((knots, border))
     ends = np.cumsum([np.size(leaf) for leaf in leaves])[:-1]
-    parts = (jnp if isinstance(numbers, jax.Array) else np).split(numbers, ends)
-    knots, border = jax.tree.unflatten(structure, [part.reshape(np.shape(leaf)) for part, leaf in zip(parts, leaves, strict=True)])
+    parts = (jnp if isinstance(numbers, jax.Array) else np).split(numbers, ends, axis=-1)
+    shaped = [part.reshape(*numbers.shape[:-1], *np.shape(leaf)) for part, leaf in zip(parts, leaves, strict=True)]
+    knots, border = jax.tree.unflatten(structure, shaped)
     bare = eqx.combine(border, rest)
     return eqx.tree_at(_knots_of, bare, knots) if knots else bare
 
@@ -182,7 +183,7 @@ def _evaluate(template: Any, rows: tuple[Array, ...], origins: Array, copies: Ar
     def system(numbers: Array, origins: Array, t: Array, error: Array, seen: Array) -> Any:
         model = _filled(template, numbers)
         groups = [eqx.tree_at(lambda g: g.origin, group, origin) for group, origin in zip(grid_groups(model), origins, strict=True)]
-        return _with_groups(model, groups).realise().system(t[:, None], error, seen)
+        return with_groups(model, groups).realise().system(t[:, None], error, seen)
 
     def total(copies: Array) -> tuple[Array, Array]:
         systems = jax.vmap(system, in_axes=(0, 1, 1, 1, 1), out_axes=-1)(copies, origins, t, error, seen)
