@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks.torture import commands, damage, disk, kills
+from benchmarks.torture import commands, damage, disk, kills, long_use
 from benchmarks.torture.__main__ import SECTIONS
 from benchmarks.torture.commands import Ended
 from benchmarks.torture.flaws import FLAWS
@@ -48,6 +48,12 @@ def test_disks_that_are_full_or_read_only(place):
 @pytest.mark.slow
 def test_damaged_and_forged_files_are_refused(place):
     assert run(damage.section, place) == []
+
+
+@pytest.mark.slow
+def test_workers_give_the_bits_of_one_process_with_as_many_threads_of_blas(place):
+    found = long_use.in_workers(place)
+    assert (found.tried, found.failures) == (7, ())
 
 
 # The campaign finds what it looks for
