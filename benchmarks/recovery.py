@@ -33,7 +33,7 @@ from spectrogp.initialise.ridges import CENTRES, JUMP, best_path
 
 from .measure import Clock
 
-KERNELS = ("phase", "chirplet", "convolutional")
+KERNELS = ("auto", "phase", "chirplet", "convolutional")
 NOISE = (0.05, 0.1, 0.5)
 SAMPLING = {"random": True, "even": False}
 PAPER = "chirp"  # 400 rows, as in the paper; the others have fewer

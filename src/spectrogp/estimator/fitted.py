@@ -12,7 +12,7 @@ from ..core import as_level, as_numbers, at_least, naming
 from ..files import FilePath, save
 from ..models import Data
 from ..parameters import summary
-from ..posterior import Band, LocalFrequency, Posterior, Prediction, Spectrogram
+from ..posterior import Band, Posterior, Prediction, Spectrogram
 from .reporting import MAX_DRAWS, report
 from .times import like, numbers_of
 from .units import Units
@@ -161,7 +161,7 @@ class FittedMixin:
         """
         rows = self._inputs(X)
         unit = self.X_scale_ if self.n_features_in_ > 1 else self.X_scale_[0]
-        band = self.posterior_.band(LocalFrequency(rows), as_level(level), max_draws=self.n_draws)
+        band = self.posterior_.local_frequency(rows, as_level(level), max_draws=self.n_draws)
         return self._labelled(X, band.map(lambda part: _finite(part) / unit))
 
     def spectrogram(self, X: Any, frequency: Any, *, axis: int | None = None, level: float = 0.9) -> Band:

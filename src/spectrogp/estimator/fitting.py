@@ -42,6 +42,7 @@ from ..kernels import AbstractKernel
 from ..models import AbstractLikelihood, AbstractNeighbourModel, Data, Gaussian, StudentT
 from ..parameters import partition
 from ..posterior import Posterior
+from .markov import fit_markov
 
 EXACT = 2000  # rows up to which ``approximation="auto"`` is exact
 BATCH = 1024  # rows of a step on larger data, of the models that take minibatches
@@ -83,6 +84,11 @@ class Settings:
         for name, known in closed.items():
             if getattr(self, name) not in known:
                 raise ValueError(f"{name} must be one of {', '.join(known)}; got {getattr(self, name)!r}")
+        if self.approximation == "markov" and self.kernel not in ("auto", "matern"):
+            raise ValueError(
+                f"approximation='markov' is for the kernel 'matern' of one input, got kernel={self.kernel!r}; "
+                "leave the approximation at 'auto'"
+            )
         if self.likelihood != "gaussian" and self.approximation not in ("auto", "svgp"):
             raise ValueError(
                 f"approximation={self.approximation!r} needs Gaussian noise; with likelihood={self.likelihood!r} "
@@ -168,6 +174,8 @@ def fit(settings: Settings, data: Data, seed: int, X_scale: np.ndarray, checkpoi
         # What is found, and what begins there, must not follow outliers either.
         seen = _downweighted(settings, initial, data, seed, of_optimum)
         initial = _initial_values(settings, seen, seed, X_scale)
+    if settings.kernel_for(data.X.shape[1]) == "matern":
+        return _fit_in_linear_time(settings, data, initial, seed, of_posterior, places["posterior"])
     kernel, likelihood, failures = _begin(settings, initial, seen, seed, of_optimum)
     with settings.progress("optimum") as progress:
         stage = Stage(progress, places["optimum"])
@@ -188,6 +196,37 @@ def fit(settings: Settings, data: Data, seed: int, X_scale: np.ndarray, checkpoi
         if place is not None:
             place.unlink(missing_ok=True)
     return Fitted(model, given, posterior, initial, history, diagnostics)
+
+
+def _fit_in_linear_time(
+    settings: Settings, data: Data, initial: InitialValues, seed: int, key: Array, checkpoint: Path | None
+) -> Fitted:
+    """The Markov model of one input: Newton's method to the optimum, and its curvature for the posterior."""
+    laplace = settings.inference == "laplace"
+    with settings.progress("optimum") as progress:
+        found = fit_markov(
+            initial,
+            data,
+            draws=settings.n_draws if laplace else 1,
+            seed=seed,
+            n_starts=settings.n_starts,
+            progress=progress,
+        )
+    posterior = found.posterior
+    if settings.inference == "nuts":
+        with settings.progress("posterior") as progress:
+            posterior = _sampled(settings, found.model, data, key, Stage(progress, checkpoint))
+    diagnostics = {
+        "approximation": "markov",
+        "rows": data.size,
+        "rows_compared": data.size,
+        "starts_failed": [],
+        "jitter": 0.0,
+        "cut_short": found.cut_short,
+    }
+    if checkpoint is not None:
+        checkpoint.unlink(missing_ok=True)
+    return Fitted(found.model, data, posterior, initial, found.history, diagnostics)
 
 
 def _still_rising(history: np.ndarray, rows: int) -> list[str]:
@@ -257,7 +296,7 @@ def _first(settings: Settings, initial: InitialValues, dimensions: int, seed: in
     noise = Gaussian(noise_from(initial))
     if isinstance(settings.kernel, AbstractKernel):
         return models.ExactGP(settings.kernel, noise)
-    name = kernel_name(settings.kernel, dimensions) if name is None else name
+    name = settings.kernel_for(dimensions) if name is None else name
     return models.ExactGP(kernel_from(initial, name, n_knots=settings.n_knots, seed=seed), noise)
 
 
@@ -283,7 +322,7 @@ def _begin(
             "steps": TRIAL,
         }
         others = initial.alternatives()
-        if kernel_name(settings.kernel, dimensions) == "phase" and np.mean(initial.gain > 0) < WEAK:
+        if settings.kernel_for(dimensions) == "phase" and np.mean(initial.gain > 0) < WEAK:
             # The phase kernel finds a frequency only from near it, the chirplet kernel from further away.
             fitted = whole(maximise(built(initial, "chirplet"), rows, **options))
             others.insert(1, initial.continuing(fitted.model.kernel))

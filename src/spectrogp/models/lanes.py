@@ -25,6 +25,9 @@ from .timeline import Timeline
 WIDTHS = (32, 256)  # lanes that are walked at once, of short and of long data
 
 
+_HALF_LOG = 0.5 * np.log(2.0 * np.pi)
+
+
 class Lanes:
     """The log likelihood of a Markov model as a sum over blocks, each a function of a few of the model's numbers.
 
@@ -60,7 +63,11 @@ class Lanes:
             offset += rows * functions
         self.knots = offset
         self.places = np.concatenate(places) if places else np.zeros(0)  # of the knots, by which the Hessian is banded
-        self.border = self.join(model).size - offset
+        everything = self.join(model)
+        self.border = everything.size - offset
+        self._centre = everything[offset:]
+        value, slope, bend = _border_prior(_split(model)[1:], self._centre)
+        self._prior = float(value), np.asarray(slope), np.asarray(bend)
         shared = np.broadcast_to(offset + np.arange(self.border), (self.count, self.border))
         self.members = np.concatenate([*members, shared], axis=1)  # [b, p], of the vector of all numbers
         felt = [
@@ -107,13 +114,13 @@ class Lanes:
         """Log likelihoods ``[b]`` of all blocks at one vector of numbers, and their gradients ``[b, p]``."""
         return self.evaluate(np.arange(self.count), numbers[self.members])
 
-    @entry_point
     def log_prior(self, numbers: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
         """Log prior density, gradient, and minus the Hessian ``[q, q]`` of the border (that of the knots is one)."""
-        knots, border = numbers[: self.knots], numbers[self.knots :]
-        value, slope, curvature = _border_prior(_split(self.model)[1:], border)
-        total = float(value) - 0.5 * float(knots @ knots) - 0.5 * np.log(2.0 * np.pi) * self.knots
-        return total, np.append(-knots, slope), -np.asarray(curvature)
+        knots, move = numbers[: self.knots], numbers[self.knots :] - self._centre
+        value, slope, curvature = self._prior
+        # All priors are normal in raw numbers, or flat.
+        value = value + float(slope @ move) + 0.5 * float(move @ curvature @ move) - 0.5 * float(knots @ knots)
+        return value - _HALF_LOG * self.knots, np.append(-knots, slope + curvature @ move), -curvature
 
     def total(self, values: np.ndarray, slopes: np.ndarray, numbers: np.ndarray) -> tuple[float, np.ndarray]:
         """Log joint density and its gradient, from those of the blocks."""
@@ -170,7 +177,7 @@ def _filled(model: Any, numbers: Any) -> Any:
     leaves, structure = jax.tree.flatten((knots, border))
     ends = np.cumsum([np.size(leaf) for leaf in leaves])[:-1]
     parts = (jnp if isinstance(numbers, jax.Array) else np).split(numbers, ends, axis=-1)
-    shaped = [part.reshape(*numbers.shape[:-1], *np.shape(leaf)) for part, leaf in zip(parts, leaves, strict=True)]
+    shaped = [part.reshape((*numbers.shape[:-1], *np.shape(leaf))) for part, leaf in zip(parts, leaves, strict=True)]
     knots, border = jax.tree.unflatten(structure, shaped)
     bare = eqx.combine(border, rest)
     return eqx.tree_at(_knots_of, bare, knots) if knots else bare
@@ -199,6 +206,7 @@ def filter_values(template, systems, y, weight, steps):
     return filtering.log_likelihood(systems.decay, systems.weight, y, systems.variance, weight, template.realise().stationary(), steps)
 
 
+@entry_point
 @eqx.filter_jit
 def _border_prior(parts: tuple[Any, Any], border: Array) -> tuple[Array, Array, Array]:
     free, rest = parts

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -32,7 +31,6 @@ class Timeline(Module):
         weight: 1 for a block's own rows that have an output, else 0.
         steps: Rows of the longest block; those beyond fill up.
         place: Where the inputs that were asked for are, ``[t]``: numbers of elements of ``[l, b]``; or None.
-        size: Number of rows of the data.
     """
 
     t: Any
@@ -42,7 +40,6 @@ class Timeline(Module):
     weight: Any
     steps: Any
     place: Any
-    size: int = eqx.field(static=True)
 
     @classmethod
     def of(cls, data: Data, wanted: Any = None, *, own: int | None = None, warm_up: int = 0) -> Timeline:
@@ -79,7 +76,6 @@ class Timeline(Module):
             (seen & mine).astype(float),
             np.asarray(steps),
             None if wanted is None else place[data.size :],
-            data.size,
         )
 
     @classmethod
@@ -99,7 +95,7 @@ class Timeline(Module):
         seen = (order < size)[:, None]
         place = None if wanted is None else jnp.argsort(order)[size:]
         columns = (part[order][:, None] for part in (t, y, error))
-        return cls(*columns, seen, seen.astype(float), jnp.asarray(t.shape[0]), place, data.size)
+        return cls(*columns, seen, seen.astype(float), jnp.asarray(t.shape[0]), place)
 
     def read(self, values: PyTree) -> PyTree:
         """Of ``values [l, ..., b]``, those at the inputs that were asked for, ``[t, ...]``."""

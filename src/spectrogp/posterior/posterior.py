@@ -131,13 +131,12 @@ class Posterior(Module):
             max_draws: Draws to mix over, at most.
         """
         X = np.asarray(inputs(X))
-        count = len(X)
-        filled = np.minimum(np.arange(rounded(count)), count - 1)
-        error = np.broadcast_to(np.asarray(error, X.dtype), (count,))[filled]
-        y = None if y is None else np.asarray(as_outputs(y, X))[filled]
-        reading = Outputs(self._prepared(data, X[filled]), X[filled], error, y)
+        rows = filled(len(X))
+        error = np.broadcast_to(np.asarray(error, X.dtype), (len(X),))[rows]
+        y = None if y is None else np.asarray(as_outputs(y, X))[rows]
+        reading = Outputs(self._prepared(data, X[rows]), X[rows], error, y)
         values = self.read(reading, max_draws=max_draws)
-        return jax.tree.map(lambda leaf: leaf[:, :count], values).mixed()
+        return jax.tree.map(lambda leaf: leaf[:, : len(X)], values).mixed()
 
     # Prediction
 
@@ -289,7 +288,9 @@ class Posterior(Module):
             level: Probability of the credible interval.
             max_draws: Draws to use, at most.
         """
-        return self.band(LocalFrequency(np.asarray(inputs(X))), level, max_draws=max_draws)
+        X = np.asarray(inputs(X))
+        values = self.read(LocalFrequency(X[filled(len(X))]), max_draws=max_draws)
+        return Band.over(values[:, : len(X)], level)
 
     def local_functions(self, X: ArrayLike, *, max_draws: int = MAX_DRAWS) -> LocalDraws:
         """The components of the local spectrum, and the lengthscales, at some of the draws.
@@ -316,6 +317,11 @@ class Posterior(Module):
 def rounded(rows: int) -> int:
     """A power of two from 16 to the rows that models predict at once, or a multiple of these."""
     return max(16, 2 ** (rows - 1).bit_length()) if rows <= BLOCK else -(-rows // BLOCK) * BLOCK
+
+
+def filled(rows: int) -> np.ndarray:
+    """Numbers of so many rows, and the last again and again, up to one of few counts that programs are compiled for."""
+    return np.minimum(np.arange(rounded(rows)), rows - 1)
 
 
 @eqx.filter_jit
