@@ -76,24 +76,20 @@ def all_panels(D: Panels, d: int) -> list[list[Array]]:
     return [[panels[k, j] if k <= j else panels[j, k].swapaxes(0, 1) for j in range(d)] for k in range(d)]
 
 
-def _congruence(M: list[list[Array]], x: Array, e: Array) -> Panels:
-    """The panels of A M Aᵀ."""
+def _congruence(M: list[list[Array]], x: Array, e: Array, *, back: bool = False) -> Panels:
+    """The panels of A M Aᵀ, or of Aᵀ M A on the way back."""
     d = len(M)
     left, right = powers(x[:, None], d), powers(x[None, :], d)
     both = e[:, None] * e[None, :]
 
+    def reached(k: int) -> range:
+        return range(k + 1) if back else range(k, d)
+
     def panel(k: int, j: int) -> Array:
-        rows = [sum(left[a] * M[k + a][b] for a in range(d - k)) for b in range(j, d)]
-        return both * sum(right[b] * row for b, row in enumerate(rows))
+        rows = {b: sum(left[abs(a - k)] * M[a][b] for a in reached(k)) for b in reached(j)}
+        return both * sum(right[abs(b - j)] * row for b, row in rows.items())
 
     return tuple(panel(k, j) for k, j in _pairs(d))
-
-
-def _congruence_back(M: list[list[Array]], x: Array, e: Array) -> Panels:
-    """The panels of Aᵀ M A: Aᵀ is A with the coordinates in reverse."""
-    d = len(M)
-    reverse = all_panels(_congruence([row[::-1] for row in M[::-1]], x, e), d)
-    return tuple(reverse[d - 1 - k][d - 1 - j] for k, j in _pairs(d))
 
 
 def times(M: Sequence[Sequence[Array]], z: Sequence[Array]) -> Vector:
@@ -227,7 +223,7 @@ def pull(adjoint: Adjoint, state: State, following: Rows) -> tuple[Vector, Panel
     for k in range(d):
         D[k][0] = D[k][0] + 0.5 * s[k][:, None] * h[None]
         D[0][k] = D[0][k] + 0.5 * h[:, None] * s[k][None]
-    return propagate_back(adjoint.m, x, e), _congruence_back(D, x, e), propagate_back(t, x, e)
+    return propagate_back(adjoint.m, x, e), _congruence(D, x, e, back=True), propagate_back(t, x, e)
 
 
 class _Gradient(NamedTuple):
