@@ -23,6 +23,7 @@ ORDERS = {
     "trend": (0.5, 0.5, 2.5, 2.5, 1.5),
     "single": (1.5,),
 }
+pytestmark = pytest.mark.usefixtures("compile_quickly")
 all_orders = pytest.mark.parametrize("orders", ORDERS.values(), ids=ORDERS)
 
 
@@ -33,15 +34,15 @@ def _double():
 
 
 def signal(orders, L=30, B=2, seed=0, noise=0.1):
-    """Irregular rows with a repeated time, a gap, and one row that is not observed; weights count the others."""
+    """Irregular rows with a repeated time, a gap, and one row that is not observed; all weights are one."""
     rng = np.random.default_rng(seed)
     x = rng.exponential(0.3, (L, len(orders), B))
     x[7], x[17] = 0.0, 50.0
     h = rng.normal(size=(L, len(orders), B))
     y = rng.normal(size=(L, B))
     r = noise * rng.uniform(0.5, 2.0, (L, B))
-    r[11] = MISSING
-    return x, h, y, r, np.where(r < MISSING, 1.0, 0.0)
+    y[11], r[11] = np.nan, MISSING
+    return x, h, y, r, np.ones((L, B))
 
 
 def dense(x, h, y, r, orders):
@@ -101,7 +102,7 @@ def test_smoother_is_dense_conditioning(orders):
 @all_orders
 def test_gradient_is_that_of_the_dense_density(orders):
     x, h, y, r, w = signal(orders, L=24)
-    seen = np.flatnonzero(w[:, 0])
+    seen = np.flatnonzero(r[:, 0] < MISSING)
     weights = jnp.array([1.0, -2.5])  # of the blocks
 
     def filtered(*arguments):
@@ -119,20 +120,20 @@ def test_gradient_is_that_of_the_dense_density(orders):
         np.testing.assert_allclose(a, b, atol=1e-10 * np.abs(b).max(), err_msg=name)
 
 
-def test_gradient_is_that_of_differences():
+def test_gradient_is_that_of_differences(compile_fully):
     orders = ORDERS["trend"]
-    *arguments, w = signal(orders, L=24)
-    P = stationary(orders)
+    *arguments, w = signal(orders, L=25)
+    r, P = arguments[3], stationary(orders)
     rng = np.random.default_rng(1)
     direction = [rng.normal(size=np.shape(a)) for a in arguments]
     direction[0] *= arguments[0]  # decays stay positive
-    direction[3] *= arguments[3] * w
+    direction[3] *= np.where(r < MISSING, r, 0.0)
 
     def along(step):
         moved = (a + step * d for a, d in zip(arguments, direction, strict=True))
-        return float(np.sum(log_likelihood(*moved, w, P, 24)))
+        return float(np.sum(log_likelihood(*moved, w, P, 25)))
 
-    gradient = jax.grad(lambda *a: jnp.sum(log_likelihood(*a, w, P, 24)), (0, 1, 2, 3))(*arguments)
+    gradient = jax.grad(lambda *a: jnp.sum(log_likelihood(*a, w, P, 25)), (0, 1, 2, 3))(*arguments)
     slope = sum(np.vdot(g, d) for g, d in zip(gradient, direction, strict=True))
     # Richardson's rule from steps of 1e-3 and 2e-3: error of fourth order, 1e-12 times a fifth derivative.
     differences = [(along(step) - along(-step)) / (2.0 * step) for step in (1e-3, 2e-3)]
@@ -155,6 +156,17 @@ def test_rows_after_the_last_are_not_read():
     expected = smooth(x, h, y, r, P, len(y))
     np.testing.assert_allclose(mean[: len(y)], expected[0], atol=1e-13)
     np.testing.assert_allclose(covariance[: len(y)], expected[1], atol=1e-13)
+
+
+def test_rows_of_infinite_noise_are_not_observed():
+    orders = ORDERS["three halves"]
+    x, h, y, r, w = signal(orders)
+    P = stationary(orders)
+    infinite = np.where(r < MISSING, r, np.inf)
+    value, gradient = jax.value_and_grad(lambda r: jnp.sum(log_likelihood(x, h, y, r, w, P, len(y))))(infinite)
+    assert float(value) == pytest.approx(float(jnp.sum(log_likelihood(x, h, y, r, w, P, len(y)))), rel=1e-13)
+    assert np.all(np.isfinite(gradient))
+    np.testing.assert_array_equal(smooth(x, h, y, infinite, P, len(y))[1], smooth(x, h, y, r, P, len(y))[1])
 
 
 def test_weights_leave_a_density_given_the_warm_up():

@@ -29,7 +29,7 @@ from jax.typing import ArrayLike
 from .oscillators import STATIONARY, Vector, powers, propagate, propagate_back
 
 MISSING = 1e29
-"""Rows whose noise variance is at least this are not observed."""
+"""Rows whose noise variance is at least this are not observed; their outputs may be anything."""
 
 Panels = tuple[Array, ...]
 
@@ -114,11 +114,12 @@ def _filter_row(state: State, row: Rows, c: Vector) -> State:
     m = tuple(p + a * state.surprise for p, a in zip(propagate(state.m, x, e), s, strict=True))
     outer = [s[k][:, None] * (s[j] * state.inverse)[None] for k, j in _pairs(d)]
     predicted = tuple(p - a for p, a in zip(_congruence(D, x, e), outer, strict=True))
-    S = jnp.sum(h * new[0], axis=0) + r
-    inverse = jnp.where(r < MISSING, 1.0 / S, 0.0)
-    v = y - jnp.sum(h * m[0], axis=0)
+    seen = r < MISSING
+    S = jnp.where(seen, jnp.sum(h * new[0], axis=0) + r, 1.0)
+    v = jnp.where(seen, y - jnp.sum(h * m[0], axis=0), 0.0)
+    inverse = jnp.where(seen, 1.0 / S, 0.0)
     surprise = v * inverse
-    total = state.total - 0.5 * w * (jnp.log(2.0 * jnp.pi * S) + v * surprise)
+    total = state.total - jnp.where(seen, 0.5 * w * (jnp.log(2.0 * jnp.pi * S) + v * surprise), 0.0)
     return State(m, predicted, new, inverse, surprise, total)
 
 
@@ -245,7 +246,7 @@ def log_likelihood(x: Array, h: Array, y: Array, r: Array, w: Array, P: ArrayLik
         h: Weights of the oscillators in the output, ``[L, Q, B]``.
         y: Outputs, ``[L, B]``.
         r: Variances of their noise, ``[L, B]``. ``MISSING`` or more: not observed.
-        w: Weights of the rows' log densities, ``[L, B]``: 1, or 0 where they do not count (warm-up, not observed).
+        w: Weights of the rows' log densities, ``[L, B]``: 1, or 0 where they do not count (warm-up).
         P: P∞ of the oscillators, ``[Q, d, d]``, as ``stationary`` gives it.
         steps: How many of the L rows there are; those after them are not walked.
     """
@@ -303,7 +304,7 @@ def filter_from(
     ``[L, B]`` of the signal, without noise, predicted for each row from the rows before it. Arguments are those of
     ``log_likelihood``.
     """
-    rows, c = Rows(x, jnp.exp(-x), h, y, r, (r < MISSING).astype(x.dtype)), columns(P)
+    rows, c = Rows(x, jnp.exp(-x), h, y, r, jnp.ones_like(y)), columns(P)
 
     def step(k: Array, carry: tuple[State, Array, Array]) -> tuple[State, Array, Array]:
         state, mean, variance = carry
