@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+
 import reference
-
-
 from spectrogp.models.filtering import MISSING, filter_from, initial_state, log_likelihood, warm_up
-from spectrogp.models.oscillators import STATIONARY, simulate, stationary
+from spectrogp.models.oscillators import STATIONARY, _noise_factor, simulate, stationary
 from spectrogp.models.smoothing import smooth
 
 ORDERS = {
@@ -22,6 +23,7 @@ ORDERS = {
     "trend": (0.5, 0.5, 2.5, 2.5, 1.5),
     "single": (1.5,),
 }
+pytestmark = pytest.mark.usefixtures("compile_quickly")
 all_orders = pytest.mark.parametrize("orders", ORDERS.values(), ids=ORDERS)
 
 
@@ -32,15 +34,15 @@ def _double():
 
 
 def signal(orders, L=30, B=2, seed=0, noise=0.1):
-    """Irregular rows with a repeated time, a gap, and one row that is not observed; weights count the others."""
+    """Irregular rows with a repeated time, a gap, and one row that is not observed; all weights are one."""
     rng = np.random.default_rng(seed)
     x = rng.exponential(0.3, (L, len(orders), B))
-    x[7], x[19] = 0.0, 50.0
+    x[7], x[17] = 0.0, 50.0
     h = rng.normal(size=(L, len(orders), B))
     y = rng.normal(size=(L, B))
     r = noise * rng.uniform(0.5, 2.0, (L, B))
-    r[11] = MISSING
-    return x, h, y, r, np.where(r < MISSING, 1.0, 0.0)
+    y[11], r[11] = np.nan, MISSING
+    return x, h, y, r, np.ones((L, B))
 
 
 def dense(x, h, y, r, orders):
@@ -100,7 +102,7 @@ def test_smoother_is_dense_conditioning(orders):
 @all_orders
 def test_gradient_is_that_of_the_dense_density(orders):
     x, h, y, r, w = signal(orders, L=24)
-    seen = np.flatnonzero(w[:, 0])
+    seen = np.flatnonzero(r[:, 0] < MISSING)
     weights = jnp.array([1.0, -2.5])  # of the blocks
 
     def filtered(*arguments):
@@ -118,20 +120,20 @@ def test_gradient_is_that_of_the_dense_density(orders):
         np.testing.assert_allclose(a, b, atol=1e-10 * np.abs(b).max(), err_msg=name)
 
 
-def test_gradient_is_that_of_differences():
+def test_gradient_is_that_of_differences(compile_fully):
     orders = ORDERS["trend"]
-    *arguments, w = signal(orders, L=24)
-    P = stationary(orders)
+    *arguments, w = signal(orders, L=25)
+    r, P = arguments[3], stationary(orders)
     rng = np.random.default_rng(1)
     direction = [rng.normal(size=np.shape(a)) for a in arguments]
     direction[0] *= arguments[0]  # decays stay positive
-    direction[3] *= arguments[3] * w
+    direction[3] *= np.where(r < MISSING, r, 0.0)
 
     def along(step):
         moved = (a + step * d for a, d in zip(arguments, direction, strict=True))
-        return float(np.sum(log_likelihood(*moved, w, P, 24)))
+        return float(np.sum(log_likelihood(*moved, w, P, 25)))
 
-    gradient = jax.grad(lambda *a: jnp.sum(log_likelihood(*a, w, P, 24)), (0, 1, 2, 3))(*arguments)
+    gradient = jax.grad(lambda *a: jnp.sum(log_likelihood(*a, w, P, 25)), (0, 1, 2, 3))(*arguments)
     slope = sum(np.vdot(g, d) for g, d in zip(gradient, direction, strict=True))
     # Richardson's rule from steps of 1e-3 and 2e-3: error of fourth order, 1e-12 times a fifth derivative.
     differences = [(along(step) - along(-step)) / (2.0 * step) for step in (1e-3, 2e-3)]
@@ -154,6 +156,17 @@ def test_rows_after_the_last_are_not_read():
     expected = smooth(x, h, y, r, P, len(y))
     np.testing.assert_allclose(mean[: len(y)], expected[0], atol=1e-13)
     np.testing.assert_allclose(covariance[: len(y)], expected[1], atol=1e-13)
+
+
+def test_rows_of_infinite_noise_are_not_observed():
+    orders = ORDERS["three halves"]
+    x, h, y, r, w = signal(orders)
+    P = stationary(orders)
+    infinite = np.where(r < MISSING, r, np.inf)
+    value, gradient = jax.value_and_grad(lambda r: jnp.sum(log_likelihood(x, h, y, r, w, P, len(y))))(infinite)
+    assert float(value) == pytest.approx(float(jnp.sum(log_likelihood(x, h, y, r, w, P, len(y)))), rel=1e-13)
+    assert np.all(np.isfinite(gradient))
+    np.testing.assert_array_equal(smooth(x, h, y, infinite, P, len(y))[1], smooth(x, h, y, r, P, len(y))[1])
 
 
 def test_weights_leave_a_density_given_the_warm_up():
@@ -244,13 +257,85 @@ def test_paths_have_the_kernel():
     assert np.abs(np.einsum("iqb,ipb->iqp", paths, paths)[:, ~np.eye(3, dtype=bool)] / B).max() < 4.0 / np.sqrt(B)
 
 
-@pytest.mark.parametrize(("order", "power"), [(0.5, 1), (1.5, 3), (2.5, 5)])
-def test_short_steps_have_the_right_roughness(order, power):
-    """Over a step x ≪ 1 the process noise of z₁ is 2 P∞_dd x^{2d−1} / ((d−1)!² (2d−1))."""
-    d = (power + 1) // 2
-    x = np.full((2, 1, 1), 1e-5)
-    from spectrogp.models.oscillators import _noise_factor
+@pytest.mark.parametrize("order", STATIONARY)
+def test_process_noise_of_short_steps_is_not_lost(order):
+    """Over x ≪ 1 the noise of z₁ has the variance 2 P∞_dd x^{2d−1} / ((d−1)!² (2d−1)), up to terms of order x."""
+    P = stationary((order,))
+    d = P.shape[-1]
+    factor = _noise_factor(jnp.full((1, 1, 1), 1e-6), jnp.asarray(P), (d,))
+    expected = 2.0 * P[0, -1, -1] * 1e-6 ** (2 * d - 1) / (math.factorial(d - 1) ** 2 * (2 * d - 1))
+    assert float(factor[0][0].squeeze()) ** 2 == pytest.approx(expected, rel=1e-5)
+    # At any step the factor is one of P∞ − A P∞ Aᵀ.
+    x = 0.7
+    A = np.exp(-x) * np.array([[1.0, x, x * x / 2.0], [0.0, 1.0, x], [0.0, 0.0, 1.0]])[:d, :d]
+    rows = _noise_factor(jnp.full((1, 1, 1), x), jnp.asarray(P), (d,))
+    L = np.array([[float(a.squeeze()) for a in row] + [0.0] * (d - 1 - k) for k, row in enumerate(rows)])
+    np.testing.assert_allclose(L @ L.T, P[0] - A @ P[0] @ A.T, atol=1e-14)
 
-    factor = _noise_factor(jnp.asarray(x), jnp.asarray(stationary((order,))), (d,))
-    variance = 2.0 * STATIONARY[order][-1, -1] * 1e-5**power / ([1.0, 1.0, 4.0][d - 1] * power)
-    np.testing.assert_allclose(factor[0][0] ** 2, variance, rtol=5e-5)
+
+@pytest.mark.parametrize(
+    ("orders", "turn", "noise", "irregular"),
+    [
+        ((1.5,), (0.6,), 1.0, False),
+        ((0.5,), (0.05,), 0.1, False),  # the filter would forget in a few rows, but the phase turns slowly
+        ((1.5, 1.5, 0.5), (0.2, 0.274, 0.0), 0.3, False),  # the two components are told apart slowly; and a trend
+        ((2.5,), (0.6,), 0.3, True),
+        ((0.5,), (0.6,), 0.1, True),
+    ],
+)
+def test_blocks_with_warm_up_equal_one_block(orders, turn, noise, irregular):
+    rng = np.random.default_rng(0)
+    N, own = 3000, 100
+    steps = rng.exponential(1.0, N) if irregular else np.ones(N)
+    decays = np.sqrt(2.0 * np.array(orders)) / 50.0
+    oscillators = [(p, part) for p in range(len(orders)) for part in ((np.cos, np.sin) if turn[p] else (np.cos,))]
+    x = np.stack([decays[p] * steps for p, _ in oscillators], axis=1)
+    h = np.stack([part(turn[p] * np.cumsum(steps)) for p, part in oscillators], axis=1)
+    P = stationary([orders[p] for p, _ in oscillators])
+    paths = simulate(jax.random.key(0), jnp.asarray(x[..., None]), P, N)[..., 0]
+    y, r = np.sum(h * paths, axis=1) + noise * rng.normal(size=N), np.full(N, noise**2)
+
+    start = initial_state(jnp.asarray(x[..., None]), P)
+    _, _, mean, variance = filter_from(start, x[..., None], h[..., None], y[:, None], r[:, None], P, N)
+    S = np.asarray(variance[:, 0]) + r
+    density = -0.5 * (np.log(2.0 * np.pi * S) + (y - np.asarray(mean[:, 0])) ** 2 / S)
+
+    starts = np.arange(1000, N - own, own)
+    expected = np.array([density[s : s + own].sum() for s in starts])
+
+    def error(W):
+        rows = starts - W + np.arange(W + own)[:, None]
+        counted = np.broadcast_to(np.arange(W + own)[:, None] >= W, rows.shape).astype(float)
+        blocks = (np.moveaxis(a[rows], 1, -1) for a in (x, h))
+        return np.abs(log_likelihood(*blocks, y[rows], r[rows], counted, P, W + own) - expected).max()
+
+    W, _ = warm_up(decays, noise**-2.0, orders, turn)
+    assert error(W) < 1e-6 < error(W // 3)  # enough, and not many times what is needed
+
+
+@pytest.mark.parametrize("order", STATIONARY)
+def test_forgetting_is_that_of_the_filter_in_continuous_time(order):
+    """Slow decay, fast turning: the poles s of (x² − s²)^d = −P∞_dd snr x^{2d−1}, with ½ for the mean of cos²."""
+    x, snr, d = 1e-3, 1.0, round(order + 0.5)
+    gain = STATIONARY[order][-1, -1] * snr * x ** (2 * d - 1)
+    roots = np.exp(1j * np.pi * (2 * np.arange(d) + 1) / d)
+    poles = np.sqrt(x**2 - gain ** (1 / d) * roots)
+    # Over one row, the unit of time here, the poles move by their squares, at most (0.03)² of 0.03.
+    assert warm_up([x], [snr], [order], [1.5])[1] == pytest.approx(poles.real.min(), rel=3e-3)
+
+
+def test_posterior_draws_come_from_prior_paths():
+    """A path plus the smoothed rest of the data has the smoothed mean and covariance (Matheron's rule)."""
+    orders, B = ORDERS["three halves"], 4000
+    x, h, y, r, _ = (np.tile(a[..., :1], B) for a in signal(orders, L=20))
+    P = stationary(orders)
+    paths = simulate(jax.random.key(0), jnp.asarray(x), P, 20)
+    noise = np.sqrt(np.where(r < MISSING, r, 0.0)) * np.random.default_rng(0).normal(size=y.shape)
+    rest, _ = smooth(x, h, y - jnp.sum(h * paths, axis=1) - noise, r, P, 20, covariance=False)
+    draws = np.asarray(paths + rest)
+    mean, covariance = (np.asarray(part)[..., 0] for part in smooth(*(a[..., :1] for a in (x, h, y, r)), P, 20))
+    deviation = np.sqrt(np.einsum("iqq->iq", covariance))
+    assert np.abs((draws.mean(axis=-1) - mean) / deviation).max() < 4.0 / np.sqrt(B)
+    rest = draws - mean[..., None]
+    scale = deviation[:, :, None] * deviation[:, None, :]
+    assert np.abs((np.einsum("iqb,ipb->iqp", rest, rest) / B - covariance) / scale).max() < 4.0 * np.sqrt(2.0 / B)

@@ -22,13 +22,14 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy.linalg
 from jax import Array, lax
 from jax.typing import ArrayLike
 
 from .oscillators import STATIONARY, Vector, powers, propagate, propagate_back
 
 MISSING = 1e29
-"""Rows whose noise variance is at least this are not observed."""
+"""Rows whose noise variance is at least this are not observed; their outputs may be anything."""
 
 Panels = tuple[Array, ...]
 
@@ -75,24 +76,20 @@ def all_panels(D: Panels, d: int) -> list[list[Array]]:
     return [[panels[k, j] if k <= j else panels[j, k].swapaxes(0, 1) for j in range(d)] for k in range(d)]
 
 
-def _congruence(M: list[list[Array]], x: Array, e: Array) -> Panels:
-    """The panels of A M Aᵀ."""
+def _congruence(M: list[list[Array]], x: Array, e: Array, *, back: bool = False) -> Panels:
+    """The panels of A M Aᵀ, or of Aᵀ M A on the way back."""
     d = len(M)
     left, right = powers(x[:, None], d), powers(x[None, :], d)
     both = e[:, None] * e[None, :]
 
+    def reached(k: int) -> range:
+        return range(k + 1) if back else range(k, d)
+
     def panel(k: int, j: int) -> Array:
-        rows = [sum(left[a] * M[k + a][b] for a in range(d - k)) for b in range(j, d)]
-        return both * sum(right[b] * row for b, row in enumerate(rows))
+        rows = {b: sum(left[abs(a - k)] * M[a][b] for a in reached(k)) for b in reached(j)}
+        return both * sum(right[abs(b - j)] * row for b, row in rows.items())
 
     return tuple(panel(k, j) for k, j in _pairs(d))
-
-
-def _congruence_back(M: list[list[Array]], x: Array, e: Array) -> Panels:
-    """The panels of Aᵀ M A: Aᵀ is A with the coordinates in reverse."""
-    d = len(M)
-    reverse = all_panels(_congruence([row[::-1] for row in M[::-1]], x, e), d)
-    return tuple(reverse[d - 1 - k][d - 1 - j] for k, j in _pairs(d))
 
 
 def times(M: Sequence[Sequence[Array]], z: Sequence[Array]) -> Vector:
@@ -109,19 +106,21 @@ def _filter_row(state: State, row: Rows, c: Vector) -> State:
     """The state after a row, from that after the row before."""
     d = len(c)
     x, e, h, y, r, w = row
-    D, s = all_panels(state.D, d), state.s
-    g = tuple(e * h * power for power in powers(x, d))  # Aᵀh
-    scale = dot(s, g) * state.inverse
-    rest = tuple(p - a * scale for p, a in zip(times(D, g), s, strict=True))
-    new = tuple(p + a * h for p, a in zip(propagate(rest, x, e), c, strict=True))
-    m = propagate([p + a * state.surprise for p, a in zip(state.m, s, strict=True)], x, e)
-    D = [[D[k][j] - s[k][:, None] * (s[j] * state.inverse)[None] for j in range(d)] for k in range(d)]
-    S = jnp.sum(h * new[0], axis=0) + r
-    inverse = jnp.where(r < MISSING, 1.0 / S, 0.0)
-    v = y - jnp.sum(h * m[0], axis=0)
+    D, s = all_panels(state.D, d), propagate(state.s, x, e)
+    g = [e * h * power for power in powers(x, d)]  # Aᵀh
+    scale = jnp.sum(h * s[0], axis=0) * state.inverse
+    Dh = propagate(times(D, g), x, e)
+    new = tuple(p - a * scale + b * h for p, a, b in zip(Dh, s, c, strict=True))
+    m = tuple(p + a * state.surprise for p, a in zip(propagate(state.m, x, e), s, strict=True))
+    outer = [s[k][:, None] * (s[j] * state.inverse)[None] for k, j in _pairs(d)]
+    predicted = tuple(p - a for p, a in zip(_congruence(D, x, e), outer, strict=True))
+    seen = r < MISSING
+    S = jnp.where(seen, jnp.sum(h * new[0], axis=0) + r, 1.0)
+    v = jnp.where(seen, y - jnp.sum(h * m[0], axis=0), 0.0)
+    inverse = jnp.where(seen, 1.0 / S, 0.0)
     surprise = v * inverse
-    total = state.total - 0.5 * w * (jnp.log(2.0 * jnp.pi * S) + v * surprise)
-    return State(m, _congruence(D, x, e), new, inverse, surprise, total)
+    total = state.total - jnp.where(seen, 0.5 * w * (jnp.log(2.0 * jnp.pi * S) + v * surprise), 0.0)
+    return State(m, predicted, new, inverse, surprise, total)
 
 
 def _at(tree: Any, index: Array) -> Any:
@@ -225,7 +224,7 @@ def pull(adjoint: Adjoint, state: State, following: Rows) -> tuple[Vector, Panel
     for k in range(d):
         D[k][0] = D[k][0] + 0.5 * s[k][:, None] * h[None]
         D[0][k] = D[0][k] + 0.5 * h[:, None] * s[k][None]
-    return propagate_back(adjoint.m, x, e), _congruence_back(D, x, e), propagate_back(t, x, e)
+    return propagate_back(adjoint.m, x, e), _congruence(D, x, e, back=True), propagate_back(t, x, e)
 
 
 class _Gradient(NamedTuple):
@@ -247,7 +246,7 @@ def log_likelihood(x: Array, h: Array, y: Array, r: Array, w: Array, P: ArrayLik
         h: Weights of the oscillators in the output, ``[L, Q, B]``.
         y: Outputs, ``[L, B]``.
         r: Variances of their noise, ``[L, B]``. ``MISSING`` or more: not observed.
-        w: Weights of the rows' log densities, ``[L, B]``: 1, or 0 where they do not count (warm-up, not observed).
+        w: Weights of the rows' log densities, ``[L, B]``: 1, or 0 where they do not count (warm-up).
         P: P∞ of the oscillators, ``[Q, d, d]``, as ``stationary`` gives it.
         steps: How many of the L rows there are; those after them are not walked.
     """
@@ -305,7 +304,7 @@ def filter_from(
     ``[L, B]`` of the signal, without noise, predicted for each row from the rows before it. Arguments are those of
     ``log_likelihood``.
     """
-    rows, c = Rows(x, jnp.exp(-x), h, y, r, (r < MISSING).astype(x.dtype)), columns(P)
+    rows, c = Rows(x, jnp.exp(-x), h, y, r, jnp.ones_like(y)), columns(P)
 
     def step(k: Array, carry: tuple[State, Array, Array]) -> tuple[State, Array, Array]:
         state, mean, variance = carry
@@ -319,24 +318,39 @@ def filter_from(
     return state, state.total, mean, variance
 
 
-def warm_up(x: ArrayLike, snr: ArrayLike, orders: Sequence[float], tolerance: float = 1e-6) -> tuple[int, float]:
+def warm_up(
+    x: ArrayLike, snr: ArrayLike, orders: Sequence[float], turn: ArrayLike, tolerance: float = 1e-6
+) -> tuple[int, float]:
     """How many rows before its own a block of time needs, and the rate κ per row at which the filter forgets.
 
-    κ is the slowest pole of the steady Kalman–Bucy filter of one oscillator. The log density of a block that begins
-    W rows early is wrong by about e^{−κW}.
+    κ is that of the steady filter of all components together, at equal steps: seen from a frame that turns with it, a
+    component of constant frequency is a stationary process. The log density of a block that begins W rows early is
+    wrong by about e^{3−κW} at most. Where frequencies, or steps, change along the signal, give their smallest values;
+    components whose frequencies come close are told apart slowly, and forgotten slowly.
 
     Args:
-        x: Decay per row of each oscillator, ``[Q]``.
-        snr: Variance of each oscillator's part of the signal over that of the noise, ``[Q]``.
-        orders: ν of each oscillator.
+        x: Decay per row of each component, ``[P]``.
+        snr: Variance of each component over that of the noise, ``[P]``.
+        orders: ν of each component.
+        turn: Change of phase per row of each component, ``[P]``; 0 for a trend, which is a single oscillator.
         tolerance: Error of a block's log density.
     """
-    rates = []
-    for decay, ratio, order in zip(*np.broadcast_arrays(x, snr), orders, strict=True):
-        P = STATIONARY[order]
-        d = len(P)
-        gain = P[-1, -1] * ratio * decay ** (2 * d - 1)  # cos² and sin² are ½ on average
-        roots = np.exp(1j * np.pi * (2 * np.arange(d) + 1) / d)
-        rates.append(np.sqrt(decay**2 - gain ** (1 / d) * roots).real.min())
-    slowest = float(min(rates))
-    return math.ceil(-math.log(tolerance) / slowest), slowest
+    A, P, h = [], [], []
+    for decay, ratio, angle, order in zip(*np.broadcast_arrays(x, snr, turn), orders, strict=True):
+        stationary = STATIONARY[order]
+        d = len(stationary)
+        ladder = np.eye(d, k=1) * decay
+        cos, sin = np.cos(angle), np.sin(angle)
+        rotation = np.array([[cos, sin], [-sin, cos]]) if angle else np.eye(1)
+        A.append(np.kron(rotation, np.exp(-decay) * (np.eye(d) + ladder + ladder @ ladder / 2.0)))
+        P.append(np.kron(np.eye(len(rotation)), stationary))
+        h.append(np.sqrt(ratio) * np.eye(len(A[-1]))[0])
+    transition, prior, weights = scipy.linalg.block_diag(*A), scipy.linalg.block_diag(*P), np.concatenate(h)
+    noise = prior - transition @ prior @ transition.T
+    noise = 0.5 * (noise + noise.T)  # SciPy refuses what is symmetric but for rounding
+    predicted = scipy.linalg.solve_discrete_are(transition.T, weights[:, None], noise, np.eye(1))
+    s = predicted @ weights
+    closed = transition @ (np.eye(len(s)) - np.outer(s, weights) / (weights @ s + 1.0))
+    rate = -float(np.log(np.abs(np.linalg.eigvals(closed)).max()))
+    # Where steps are irregular, twenty rows more bridge those that happen to tell little.
+    return math.ceil((3.0 - math.log(tolerance)) / rate) + 20, rate
