@@ -25,6 +25,7 @@ from .timeline import UNSEEN, Timeline
 
 SINGLE = 4096  # rows up to which one block holds them all
 OWN = 1024  # rows of its own that a block has at least
+STRETCH, STRETCHES = 64, 12  # rows and number of the stretches that tell how long a block has to warm up
 
 
 class System(NamedTuple):
@@ -97,14 +98,26 @@ class MarkovGP(AbstractModel):
         return Timeline.of(data, wanted, own=own if 2 * own < rows else None, warm_up=warm_up)
 
     def warm_up(self, data: Data, tolerance: float = 1e-6) -> int:
-        """Rows after which the filter has forgotten its start, but for ``tolerance`` in the log likelihood."""
-        model = self.realise()
-        some = data.rows(np.linspace(0, data.size - 1, min(data.size, SINGLE)).astype(int))
-        system = model.systems(Timeline.traced(some))
-        step = np.median(np.asarray(system.decay)[1:, :, 0], axis=0) * len(some.y) / data.size
-        power = np.asarray(system.weight)[:, :, 0] ** 2
-        snr = np.median(power / np.asarray(system.variance), axis=0) * (2.0 if np.any(power) else 1.0)
-        return filtering.warm_up(step, np.maximum(snr, 1e-12), model.orders(), tolerance)[0]
+        """Rows after which the filter has forgotten its start, but for ``tolerance`` in the log likelihood.
+
+        The most of what several stretches of the data need, by their typical steps, frequencies and noise.
+
+        Args:
+            data: The rows.
+            tolerance: Nats.
+        """
+        order = np.argsort(np.asarray(data.X)[:, 0], kind="stable")
+        starts = np.linspace(0, max(data.size - STRETCH, 0), STRETCHES).astype(int)
+        rows = order[np.minimum(starts[:, None] + np.arange(STRETCH), data.size - 1)]
+        orders = [term.order for term, (count, _) in zip(self._terms(), self._counts(), strict=True) for _ in range(count)]
+        found = _stretches(self.realise(), np.asarray(data.X)[rows], np.asarray(data.error)[rows])
+        needed = [0]
+        for step, ratio, turn in zip(*(np.asarray(part) for part in found), strict=True):
+            try:
+                needed.append(filtering.warm_up(np.maximum(step, 1e-8), np.maximum(ratio, 1e-8), orders, turn, tolerance)[0])
+            except np.linalg.LinAlgError:  # components that nothing tells apart are never forgotten
+                needed.append(data.size)
+        return min(max(needed), data.size)
 
     @eqx.filter_jit
     def moments(self, data: Data | Timeline, X: Array) -> Moments:
@@ -254,6 +267,23 @@ class MarkovGP(AbstractModel):
 
 def _weighted(weight: Array, mean: Array, covariance: Array) -> Moments:
     return Moments(jnp.sum(weight * mean, axis=-1), jnp.einsum("tq,tqr,tr->t", weight, covariance, weight))
+
+
+@eqx.filter_jit
+def _stretches(model: MarkovGP, X: Array, error: Array) -> tuple[Array, Array, Array]:
+    """Of rows ``[s, l, 1]``: decay, variance over that of the noise, and turn of phase per row, ``[s, a]`` each."""
+
+    def of_one(X: Array, error: Array) -> tuple[Array, Array, Array]:
+        variance = jnp.median(model.likelihood.scale_at(X, error) ** 2)
+        parts = []
+        for term in model._terms():
+            values = term.values_at(X)
+            decay = (2.0 * term.order) ** 0.5 * jnp.diff(values["time"], axis=0)
+            turn = jnp.zeros_like(decay) if term.phase is None else jnp.abs(jnp.diff(values["phase"], axis=0))
+            parts.append((jnp.mean(decay, axis=0), jnp.mean(values["amplitude"] ** 2, axis=0) / variance, jnp.mean(turn, axis=0)))
+        return tuple(jnp.concatenate(kind) for kind in zip(*parts, strict=True))  # type: ignore[return-value]
+
+    return jax.vmap(of_one)(X, error)
 
 
 @eqx.filter_jit
