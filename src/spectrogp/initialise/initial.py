@@ -58,6 +58,7 @@ class InitialValues:
         spread: Standard deviation of the outputs.
         rows: Number of rows.
         smoothness: Lengthscale of the frequencies a priori, in standard deviations of the inputs.
+        others: What windows of other widths found in a long record, at their own centres; None for other data.
     """
 
     centres: Place  # [c, d]
@@ -74,6 +75,7 @@ class InitialValues:
     spread: Output  # standard deviation of the outputs
     rows: Unitless
     smoothness: Unitless = 1.0  # lengthscale of frequencies a priori, in std of the inputs
+    others: Annotated[tuple[InitialValues, ...] | None, "others"] = None
 
     @property
     def found(self) -> np.ndarray:
@@ -124,7 +126,10 @@ class InitialValues:
         Some have smoother frequencies, cubic in their logarithm; some stay coherent for longer, which makes the first
         steps of a fit correct the frequencies rather than shorten the lengthscale. In some, components that come near
         each other go on as the other one: a ridge cannot tell whether they cross or turn. Some allow sudden changes.
+        Those of a long record are what windows of other widths found in it.
         """
+        if self.others is not None:
+            return [dataclasses.replace(self, others=()), *self.others]
         if self.frequency.shape[-1] > 1 or not np.any(self.found):
             return [self]
         coherent = dataclasses.replace(self, lengthscale=np.broadcast_to(COHERENT * self.scale, self.lengthscale.shape))
@@ -172,6 +177,7 @@ def _in_units(values: InitialValues | Spectrum, mean: np.ndarray, scale: np.ndar
         "length": lambda value: value * scale,
         "frequency": lambda value: value / scale,
         "output": lambda value: value * output,
+        "others": lambda value: value and tuple(other.in_units(mean, scale, output) for other in value),
         "spectrum": lambda value: Spectrum(**_in_units(value, mean, scale, output)),
         "none": lambda value: value,
     }

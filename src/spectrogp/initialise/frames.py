@@ -1,0 +1,171 @@
+"""Windowed Lomb–Scargle periodograms of a whole record in one dimension, by fast Fourier transforms. NumPy, no model.
+
+The rows are put on an even grid: each is shared between the two cells next to it (cloud in cell), and a cell holds sums
+of weights, of outputs and of their squares. An uneven record so becomes an even one with weights, some of them zero; its
+transform is that of the rows times sinc²(f / rate), to images near the grid's rate. In *frames*, Gaussian windows of
+±3 widths around centres one width apart, the fit is that of ``ridges``: a floating mean and a wave that may chirp.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from scipy.fft import fft, next_fast_len
+
+from .ridges import CYCLES, FALSE_ALARM, LENGTH
+
+RATES = (0.0, 0.2, -0.2, 0.4, -0.4, 0.6, -0.6)  # of chirps, in units of width⁻²
+OVERSAMPLING = 4.0  # of the grid of an uneven record: its rate, in units of the highest frequency
+EVEN = 0.02  # of a spacing, that the times of an even record are off at most
+BIN = 0.12  # distance of frequencies, in units of width⁻¹
+REACH = 3  # of a frame to each side, in widths
+ROWS = 8.0  # that a frame holds at least, else nothing is seen in it
+SHARE = 0.99  # of the variance in a frame, that a wave explains at most: what the grid leaves of a few rows may fit anything
+_CELLS = 2**20  # of transforms made at once
+
+
+class Grid(NamedTuple):
+    """An even grid of cells from time ``start``, ``rate`` cells a unit, and where the rows are in it."""
+
+    start: float
+    rate: float
+    even: bool  # whether each row is in one cell
+    cell: np.ndarray  # [n], of each row
+    share: np.ndarray  # [n], of the next cell in each row
+    weight: np.ndarray  # [g], sums of the weights
+    square: np.ndarray  # [g], sums of their squares
+
+    def sums(self, values: np.ndarray) -> np.ndarray:
+        """Sums ``[g]`` over cells of values ``[n]`` of the rows."""
+        return _sums(values, self.cell, self.share, len(self.weight), self.even)
+
+    def loss(self, frequency: np.ndarray) -> np.ndarray:
+        """What is left of a wave on the grid: sinc²(f / rate)."""
+        return np.ones_like(frequency) if self.even else np.sinc(frequency / self.rate) ** 2
+
+
+class Cells(NamedTuple):
+    """What frames say of frequencies: ``gain [k, f]`` in nats, and the chirp ``rate [k, f]``, an index into RATES."""
+
+    hop: int  # width of the windows and distance of the centres, in cells of the grid
+    frequency: np.ndarray  # [f]
+    gain: np.ndarray
+    rate: np.ndarray
+
+
+def even_grid(t: np.ndarray, weight: np.ndarray, highest: float) -> Grid:
+    """The grid of a record with times ``t`` (sorted) and weights, looked at up to the frequency ``highest``.
+
+    It has the rate of the record if that is even, with or without gaps, and not far above the highest frequency.
+    """
+    start, span = float(t[0]), float(t[-1] - t[0])
+    steps = np.diff(t)
+    cells = round(span / float(np.median(steps[steps > 0])))
+    place = (t - start) * (cells / span)
+    even = (
+        cells <= 2 * len(t)
+        and cells / span <= 2.0 * OVERSAMPLING * highest
+        and bool(np.max(np.abs(place - np.rint(place))) < EVEN)
+    )
+    if even:
+        cell, share = np.rint(place).astype(np.int64), np.zeros(0)
+    else:
+        cells = int(np.ceil(OVERSAMPLING * highest * span))
+        place = (t - start) * (cells / span)
+        cell = np.minimum(place.astype(np.int64), cells - 1)
+        share = place - cell
+    sums = [_sums(values, cell, share, cells + 1, even) for values in (weight, weight**2)]
+    return Grid(start, cells / span, even, cell, share, *sums)
+
+
+def _sums(values: np.ndarray, cell: np.ndarray, share: np.ndarray, count: int, even: bool) -> np.ndarray:
+    if even:
+        return np.bincount(cell, values, count)
+    upper = values * share
+    return np.bincount(cell, values - upper, count) + np.bincount(cell + 1, upper, count)
+
+
+def frames(values: np.ndarray, hop: int) -> np.ndarray:
+    """Frames ``[k, 2 · REACH · hop + 1]`` of values ``[g]`` on a grid, around every ``hop``-th cell; a view."""
+    count = -(-(len(values) - 1) // hop) + 1
+    padded = np.pad(values, (REACH * hop, (count - 1) * hop + 1 - len(values) + REACH * hop))
+    return sliding_window_view(padded, 2 * REACH * hop + 1)[::hop]
+
+
+def window(hop: int) -> np.ndarray:
+    """The Gaussian window of a frame, of width ``hop``."""
+    return np.exp(-0.5 * (np.arange(-REACH * hop, REACH * hop + 1) / hop) ** 2)
+
+
+def find_cells(grid: Grid, y: np.ndarray, weight: np.ndarray, hop: int, highest: float) -> Cells:
+    """The gain of every frequency in every frame of a record with outputs ``y`` (centred) and weights.
+
+    It is that of ``ridges``: the log likelihood that the best chirp gains, less what the best of all frequencies gains
+    by chance, and as a share, since neighbouring frames share their rows. Frames without rows gain nothing.
+    """
+    size = next_fast_len(int(np.ceil(hop / BIN)))
+    step = grid.rate / size
+    bins = np.arange(int(np.ceil(CYCLES * size / hop)), int(highest / step) + 1)
+    frequency, width = bins * step, hop / grid.rate
+    chance = np.log(max(highest * LENGTH * width, 1.0) * len(RATES) / FALSE_ALARM)
+    parts = [frames(part, hop) for part in (grid.weight, grid.square, grid.sums(weight * y), grid.sums(weight * y**2))]
+    shape = len(parts[0]), len(bins)
+    gain, rate = np.empty(shape, np.float32), np.zeros(shape, np.int8)
+    loss = grid.loss(frequency).astype(np.float32), grid.loss(2.0 * frequency).astype(np.float32)
+    chunk = max(1, _CELLS // size)
+    for begin in range(0, shape[0], chunk):
+        rows = slice(begin, begin + chunk)
+        share, rate[rows], count = _power(*(part[rows] for part in parts), hop, size, bins, loss)
+        explained = -0.5 * (count - 3.0)[:, None] * np.log1p(-SHARE * np.minimum(share, 1.0))
+        gain[rows] = np.where(count[:, None] > ROWS, (explained - chance) / LENGTH, 0.0)
+    return Cells(hop, frequency, gain, rate)
+
+
+def _power(
+    weight: np.ndarray,
+    square: np.ndarray,
+    product: np.ndarray,
+    energy: np.ndarray,
+    hop: int,
+    size: int,
+    bins: np.ndarray,
+    loss: tuple[np.ndarray, np.ndarray],
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The largest power of all chirp rates, the index of that rate, and the effective number of rows of each frame.
+
+    A wave of rate −r at f is the complex conjugate of one of rate r at −f: one transform serves both.
+    """
+    shape, tau = window(hop), np.arange(-REACH * hop, REACH * hop + 1) / hop
+    weight, product = weight * shape, product * shape
+    total = np.maximum(np.sum(weight, axis=1), 1e-300)
+    mean = np.sum(product, axis=1) / total
+    variance = energy @ shape - total * mean**2
+    count = total**2 / np.maximum(square @ shape**2, 1e-300)
+    inverse = np.where(variance > 0, 1.0 / np.sqrt(np.where(variance > 0, total * variance, 1.0)), 0.0)
+    scaled = ((product - mean[:, None] * weight) * inverse[:, None]).astype(np.float32)
+    alike = np.ptp(weight, axis=0).max() <= 1e-12 * weight.max()  # an even record without gaps: one frame serves all
+    weight = (weight[:1] if alike else weight) / (total[:1] if alike else total)[:, None]
+    weight = weight.astype(np.float32)
+    best = np.zeros((len(total), len(bins)), np.float32)
+    chosen = np.zeros(best.shape, np.int8)
+    for k, rate in enumerate(RATES):
+        if rate < 0:  # its transforms are those of +rate, the one before
+            places = -bins
+        else:
+            places = bins
+            chirp = np.exp(-1j * np.pi * rate * tau**2).astype(np.complex64)
+            product_, wave_, twice_ = (fft(part, size) for part in (scaled * chirp, weight * chirp, weight * chirp**2))
+        b = product_[:, places] / loss[0]
+        wave, twice = wave_[:, places] / loss[0], twice_[:, 2 * places % size] / loss[1]
+        CC, SS = 0.5 * (1.0 + twice.real) - wave.real**2, 0.5 * (1.0 - twice.real) - wave.imag**2
+        CS = 0.5 * twice.imag - wave.real * wave.imag
+        determinant = CC * SS - CS**2
+        sound = determinant > 1e-4
+        explained = SS * b.real**2 + CC * b.imag**2 - 2.0 * CS * b.real * b.imag
+        share = np.where(sound, explained / np.where(sound, determinant, np.float32(1.0)), np.float32(0.0))
+        share[:, 1.5 * abs(rate) * size > hop * bins] = 0.0  # a frequency that the chirp turns around is not seen
+        better = share > best
+        best, chosen = np.where(better, share, best), np.where(better, np.int8(k), chosen)
+    return best, chosen, count
