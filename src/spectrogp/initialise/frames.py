@@ -107,13 +107,13 @@ def find_cells(grid: Grid, y: np.ndarray, weight: np.ndarray, hop: int, highest:
     """
     size = next_fast_len(int(np.ceil(hop / BIN)))
     step = grid.rate / size
-    bins = np.arange(int(np.ceil(CYCLES * size / hop)), int(highest / step) + 1)
+    bins = np.arange(int(np.ceil(CYCLES * size / hop)), min(int(highest / step) + 1, (size + 1) // 2))
     frequency, width = bins * step, hop / grid.rate
     chance = np.log(max(highest * LENGTH * width, 1.0) * len(RATES) / FALSE_ALARM)
     parts = [frames(part, hop) for part in (grid.weight, grid.square, grid.sums(weight * y), grid.sums(weight * y**2))]
     shape = len(parts[0]), len(bins)
     gain, rate = np.empty(shape, np.float32), np.zeros(shape, np.int8)
-    loss = grid.loss(frequency).astype(np.float32), grid.loss(2.0 * frequency).astype(np.float32)
+    loss = tuple((1.0 / grid.loss(k * frequency)).astype(np.float32) for k in (1.0, 2.0))
     chunk = max(1, _CELLS // size)
     for begin in range(0, shape[0], chunk):
         rows = slice(begin, begin + chunk)
@@ -131,7 +131,7 @@ def _power(
     hop: int,
     size: int,
     bins: np.ndarray,
-    loss: tuple[np.ndarray, np.ndarray],
+    loss: tuple[np.ndarray, ...],
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The largest power of all chirp rates, the index of that rate, and the effective number of rows of each frame.
 
@@ -150,22 +150,42 @@ def _power(
     weight = weight.astype(np.float32)
     best = np.zeros((len(total), len(bins)), np.float32)
     chosen = np.zeros(best.shape, np.int8)
+    low, high = int(bins[0]), int(bins[-1])
+    up, down = slice(low, high + 1), slice(size - low, size - high - 1, -1)
+    up_twice, down_twice = slice(2 * low, 2 * high + 1, 2), slice(size - 2 * low, size - 2 * high - 1, -2)
     for k, rate in enumerate(RATES):
-        if rate < 0:  # its transforms are those of +rate, the one before
-            places = -bins
-        else:
-            places = bins
+        if rate >= 0:  # the next one, −rate, has the same transforms
             chirp = np.exp(-1j * np.pi * rate * tau**2).astype(np.complex64)
-            product_, wave_, twice_ = (fft(part, size) for part in (scaled * chirp, weight * chirp, weight * chirp**2))
-        b = product_[:, places] / loss[0]
-        wave, twice = wave_[:, places] / loss[0], twice_[:, 2 * places % size] / loss[1]
-        CC, SS = 0.5 * (1.0 + twice.real) - wave.real**2, 0.5 * (1.0 - twice.real) - wave.imag**2
-        CS = 0.5 * twice.imag - wave.real * wave.imag
-        determinant = CC * SS - CS**2
-        sound = determinant > 1e-4
-        explained = SS * b.real**2 + CC * b.imag**2 - 2.0 * CS * b.real * b.imag
-        share = np.where(sound, explained / np.where(sound, determinant, np.float32(1.0)), np.float32(0.0))
+            products = _transform(scaled, chirp, size)
+            waves, twices = _transform(weight, chirp, size), _transform(weight, chirp**2, size)
+        one, two = (down, down_twice) if rate < 0 else (up, up_twice)
+        share = _explained(products[:, one] * loss[0], waves[:, one] * loss[0], twices[:, two] * loss[1])
         share[:, 1.5 * abs(rate) * size > hop * bins] = 0.0  # a frequency that the chirp turns around is not seen
         better = share > best
-        best, chosen = np.where(better, share, best), np.where(better, np.int8(k), chosen)
+        np.copyto(best, share, where=better)
+        np.copyto(chosen, np.int8(k), where=better)
     return best, chosen, count
+
+
+def _transform(values: np.ndarray, chirp: np.ndarray, size: int) -> np.ndarray:
+    padded = np.zeros((len(values), size), np.complex64)
+    np.multiply(values, chirp, out=padded[:, : len(chirp)])
+    return np.asarray(fft(padded, overwrite_x=True))
+
+
+def _explained(product: np.ndarray, wave: np.ndarray, twice: np.ndarray) -> np.ndarray:
+    """The share of the variance that a wave explains beside a mean: ``ridges.power`` for weights that sum to one.
+
+    With the outputs centred and their variance one, sums p of window · y · e^iθ, w of window · e^iθ and T of
+    window · e^2iθ, and D = T − w²: 2 ((1 − |w|²) |p|² − Re(D̄ p²)) / ((1 − |w|²)² − |D|²).
+    """
+    apart = twice - wave**2
+    alone = 1.0 - _square(wave)
+    determinant = alone**2 - _square(apart)
+    squared = product**2
+    explained = alone * _square(product) - (apart.real * squared.real + apart.imag * squared.imag)
+    return np.where(determinant > 4e-4, 2.0 * explained / np.maximum(determinant, np.float32(4e-4)), np.float32(0.0))
+
+
+def _square(values: np.ndarray) -> np.ndarray:
+    return np.asarray(values.real**2 + values.imag**2)

@@ -14,7 +14,7 @@ import numpy as np
 from .frames import Grid, even_grid
 from .initial import Spectrum
 from .ridges import CYCLES, LENGTH, SIGNIFICANT
-from .tracks import Track, find_track
+from .tracks import Path, Track, find_path, fit_path
 
 ROWS = 24.0, 200.0  # in the narrowest window; up to here widths grow by √2, beyond by 2
 WINDOWS = 2.0  # that the record holds at least
@@ -22,6 +22,7 @@ WORTH = 0.5  # of the best width, that an alternative has at least
 ALTERNATIVES = 5  # at most
 SHARE = 0.1  # of what was left where it lives, that a further track explains
 WHOLE = 0.02  # of all there is where it lives, likewise
+APART = 0.6  # in units of width⁻¹, frequencies that a window tells apart
 
 
 class Tracks(NamedTuple):
@@ -33,9 +34,20 @@ class Tracks(NamedTuple):
     worth: float
     rest: np.ndarray  # [n]
 
-    def stacked(self, name: str) -> np.ndarray:
-        """One field of all tracks, ``[k, a]``."""
-        return np.column_stack([getattr(track, name) for track in self.tracks])
+    @property
+    def frequency(self) -> np.ndarray:
+        """``[k, a]``, in cycles per unit."""
+        return np.column_stack([track.path.frequency for track in self.tracks])
+
+    @property
+    def amplitude(self) -> np.ndarray:
+        """``[k, a]``, of the sinusoids."""
+        return np.column_stack([track.amplitude for track in self.tracks])
+
+    @property
+    def gain(self) -> np.ndarray:
+        """``[k, a]``, in nats."""
+        return np.column_stack([track.path.gain for track in self.tracks])
 
     def noise(self, weight: np.ndarray) -> float:
         """Standard deviation of what is left over, from its median size: single places that were missed do not count."""
@@ -43,9 +55,8 @@ class Tracks(NamedTuple):
 
     def spectrum(self, span: float) -> Spectrum:
         """Middle, spread and size of the tracks, over a record of a length."""
-        share = self.stacked("gain") + 1e-300
+        frequency, amplitude, share = self.frequency, self.amplitude, self.gain + 1e-300
         share = share / np.sum(share, axis=0)
-        frequency, amplitude = self.stacked("frequency"), self.stacked("amplitude")
         middle = np.sum(share * frequency, axis=0)
         spread = np.sqrt(np.sum(share * (frequency - middle) ** 2, axis=0) + (0.1 / span) ** 2)
         return Spectrum(middle[:, None], spread[:, None], np.sqrt(0.5 * np.mean(amplitude**2, axis=0)))
@@ -65,13 +76,16 @@ def find_long(
         max_tracks: How many of these, at most.
     """
     grid = even_grid(t, weight, highest)
-    first = [(hop, find_track(grid, t, y, weight, hop, highest)) for hop in hops(grid, t, highest)]
-    best = max((track.worth for _, track in first), default=0.0)
+    paths = [find_path(grid, y, weight, hop, highest) for hop in hops(grid, t, highest)]
+    best = max((path.worth for path in paths), default=0.0)
     if count is None and best < SIGNIFICANT:
         return []
-    first = sorted(first, key=lambda pair: -pair[1].worth)[:ALTERNATIVES]
-    first = [(hop, track) for hop, track in first if track.worth >= WORTH * best]
-    found = [_all_tracks(grid, t, y, weight, highest, hop, track, count, max_tracks) for hop, track in first]
+    paths = sorted(paths, key=lambda path: -path.worth)[:ALTERNATIVES]
+    found = [
+        _all_tracks(grid, t, y, weight, highest, path, count, max_tracks)
+        for path in paths
+        if path.worth >= WORTH * best
+    ]
     return sorted(found, key=lambda tracks: -tracks.worth)
 
 
@@ -91,30 +105,50 @@ def _all_tracks(
     y: np.ndarray,
     weight: np.ndarray,
     highest: float,
-    hop: int,
-    track: Track,
+    path: Path,
     count: int | None,
     max_tracks: int,
 ) -> Tracks:
-    """The tracks after the first, each in what those before leave over; then each again without the others."""
-    tracks, rest = [track], y - track.signal
+    """The first path and those after it, each in what those before leave over; then each again without the others."""
+
+    def find(rest: np.ndarray) -> Track:
+        return fit_path(grid, t, rest, weight, find_path(grid, rest, weight, path.hop, highest))
+
+    tracks = [fit_path(grid, t, y, weight, path)]
+    rest, width = y - tracks[0].signal, path.hop / grid.rate
     while len(tracks) < (max_tracks if count is None else count):
-        track = find_track(grid, t, rest, weight, hop, highest)
-        if count is None and not _is_there(track, rest, y, weight, (t - grid.start) * (grid.rate / hop)):
+        track = find(rest)
+        if count is None and not _is_there(track, tracks, rest, y, weight, (t - grid.start) / width, width):
             break
         tracks, rest = [*tracks, track], rest - track.signal
         for k in range(len(tracks)):
             alone = rest + tracks[k].signal
-            tracks[k] = find_track(grid, t, alone, weight, hop, highest)
+            tracks[k] = find(alone)
             rest = alone - tracks[k].signal
-    centres = grid.start + np.arange(len(track.gain)) * (hop / grid.rate)
-    return Tracks(centres, hop / grid.rate, tracks, sum(track.worth for track in tracks), rest)
+    centres = grid.start + np.arange(len(path.gain)) * width
+    return Tracks(centres, width, tracks, sum(track.path.worth for track in tracks), rest)
 
 
-def _is_there(track: Track, rest: np.ndarray, y: np.ndarray, weight: np.ndarray, place: np.ndarray) -> bool:
-    """Whether a further track is significant, and explains enough where it lives: not what those before it missed."""
-    if track.worth < SIGNIFICANT:
+def _is_there(
+    track: Track,
+    others: list[Track],
+    rest: np.ndarray,
+    y: np.ndarray,
+    weight: np.ndarray,
+    place: np.ndarray,
+    width: float,
+) -> bool:
+    """Whether a further track is significant and not what those before it missed.
+
+    It is apart from them at most places, by as much as a window tells apart, and explains enough where it lives.
+    """
+    path = track.path
+    if path.worth < SIGNIFICANT:
         return False
-    lives = weight * track.alive[np.rint(place).astype(np.int64)]
+    for other in others:
+        near = np.abs(path.frequency - other.path.frequency) * width < APART
+        if np.sum(path.gain[near & other.path.alive]) > 0.5 * np.sum(path.gain):
+            return False
+    lives = weight * path.alive[np.rint(place).astype(np.int64)]
     before, after, whole = (float(np.sum(lives * part**2)) for part in (rest, rest - track.signal, y))
     return before - after > max(SHARE * before, WHOLE * whole)

@@ -99,10 +99,10 @@ def _along_a_long_input(seen: _Search) -> list[dict[str, Any]]:
     return [
         {
             "centres": found.centres[:, None],
-            "frequency": found.stacked("frequency")[..., None],
-            "amplitude": np.clip(found.stacked("amplitude") / np.sqrt(2.0), 0.05 * y.std(), 2.0 * y.std()),
-            "lengthscale": np.full((*found.stacked("gain").shape, 1), np.inf),
-            "gain": found.stacked("gain"),
+            "frequency": found.frequency[..., None],
+            "amplitude": np.clip(found.amplitude / np.sqrt(2.0), 0.05 * y.std(), 2.0 * y.std()),
+            "lengthscale": np.full((*found.gain.shape, 1), np.inf),
+            "gain": found.gain,
             "noise": _noise(found.noise(weight), y),
             "spectrum": found.spectrum(span),
             "smooth_lengthscale": smooth.lengthscale,
