@@ -109,7 +109,6 @@ def find_cells(grid: Grid, y: np.ndarray, weight: np.ndarray, hop: int, highest:
     step = grid.rate / size
     bins = np.arange(int(np.ceil(CYCLES * size / hop)), min(int(highest / step) + 1, (size + 1) // 2))
     frequency, width = bins * step, hop / grid.rate
-    chance = np.log(max(highest * LENGTH * width, 1.0) * len(RATES) / FALSE_ALARM)
     parts = [frames(part, hop) for part in (grid.weight, grid.square, grid.sums(weight * y), grid.sums(weight * y**2))]
     shape = len(parts[0]), len(bins)
     gain, rate = np.empty(shape, np.float32), np.zeros(shape, np.int8)
@@ -118,9 +117,15 @@ def find_cells(grid: Grid, y: np.ndarray, weight: np.ndarray, hop: int, highest:
     for begin in range(0, shape[0], chunk):
         rows = slice(begin, begin + chunk)
         share, rate[rows], count = _power(*(part[rows] for part in parts), hop, size, bins, loss)
-        explained = -0.5 * (count - 3.0)[:, None] * np.log1p(-SHARE * np.minimum(share, 1.0))
-        gain[rows] = np.where(count[:, None] > ROWS, (explained - chance) / LENGTH, 0.0)
+        gain[rows] = nats(share, count[:, None], width, highest)
     return Cells(hop, frequency, gain, rate)
+
+
+def nats(share: np.ndarray, count: np.ndarray, width: float, highest: float) -> np.ndarray:
+    """The gain of a wave that explains a share of the variance in a frame of so many rows."""
+    chance = np.log(max(highest * LENGTH * width, 1.0) * len(RATES) / FALSE_ALARM)
+    explained = -0.5 * (count - 3.0) * np.log1p(-SHARE * np.clip(share, 0.0, 1.0))
+    return np.where(count > ROWS, (explained - chance) / LENGTH, 0.0)
 
 
 def _power(

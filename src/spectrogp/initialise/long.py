@@ -16,7 +16,8 @@ from .initial import Spectrum
 from .ridges import CYCLES, LENGTH, SIGNIFICANT
 from .tracks import Path, Track, find_path, fit_path
 
-ROWS = 24.0, 200.0  # in the narrowest window; up to here widths grow by √2, beyond by 2
+ROWS = 24.0  # in the narrowest window
+GROWTH = ((200.0, np.sqrt(2.0)), (5000.0, 2.0), (np.inf, 4.0))  # of the widths, in windows of fewer rows
 WINDOWS = 2.0  # that the record holds at least
 WORTH = 0.5  # of the best width, that an alternative has at least
 ALTERNATIVES = 5  # at most
@@ -50,8 +51,13 @@ class Tracks(NamedTuple):
         return np.column_stack([track.path.gain for track in self.tracks])
 
     def noise(self, weight: np.ndarray) -> float:
-        """Standard deviation of what is left over, from its median size: single places that were missed do not count."""
-        return 1.4826 * float(np.median(np.sqrt(weight) * np.abs(self.rest)))
+        """Standard deviation of what is left over, from its median size: single places that were missed do not count.
+
+        A local fit has a mean, two amplitudes, a frequency and a rate for each window's length of data.
+        """
+        lengths = sum(float(np.sum(track.path.alive)) / LENGTH for track in self.tracks)
+        share = max(1.0 - 5.0 * lengths / len(weight), 0.1)
+        return 1.4826 * float(np.median(np.sqrt(weight) * np.abs(self.rest))) / np.sqrt(share)
 
     def spectrum(self, span: float) -> Spectrum:
         """Middle, spread and size of the tracks, over a record of a length."""
@@ -92,10 +98,10 @@ def find_long(
 def hops(grid: Grid, t: np.ndarray, highest: float) -> list[int]:
     """Widths of windows to try, in cells of the grid: from a few rows to half of the record."""
     density = len(t) / (len(grid.weight) - 1.0)  # rows in a cell
-    ladder, rows = [], ROWS[0]
-    while rows <= max(len(t) / WINDOWS, ROWS[0]):
+    ladder, rows = [], ROWS
+    while rows <= max(len(t) / WINDOWS, ROWS):
         ladder.append(max(round(rows / (LENGTH * density)), 2))
-        rows *= np.sqrt(2.0) if rows < ROWS[1] else 2.0
+        rows *= next(growth for limit, growth in GROWTH if rows < limit)
     return [hop for hop in dict.fromkeys(ladder) if 2.0 * CYCLES * grid.rate / hop < highest]
 
 
@@ -112,9 +118,9 @@ def _all_tracks(
     """The first path and those after it, each in what those before leave over; then each again without the others."""
 
     def find(rest: np.ndarray) -> Track:
-        return fit_path(grid, t, rest, weight, find_path(grid, rest, weight, path.hop, highest))
+        return fit_path(grid, t, rest, weight, find_path(grid, rest, weight, path.hop, highest), highest)
 
-    tracks = [fit_path(grid, t, y, weight, path)]
+    tracks = [fit_path(grid, t, y, weight, path, highest)]
     rest, width = y - tracks[0].signal, path.hop / grid.rate
     while len(tracks) < (max_tracks if count is None else count):
         track = find(rest)

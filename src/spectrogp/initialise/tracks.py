@@ -13,8 +13,8 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from scipy.linalg import solveh_banded
 
-from .frames import RATES, REACH, Grid, find_cells, frames, window
-from .ridges import LENGTH
+from .frames import RATES, REACH, Grid, find_cells, frames, nats, window
+from .ridges import CYCLES, LENGTH
 
 JUMP = 0.25  # standard deviation of a jump from what the rates predict, in units of width⁻¹
 JUMPS = 10  # bins that a path jumps at most
@@ -125,88 +125,104 @@ def _between(gain: np.ndarray, drift: np.ndarray, path: np.ndarray, std: float) 
 
     A quadratic form, whose minimum solves a tridiagonal system. Where there is no path, it lies between its ends.
     """
-    if np.all(path == _NOWHERE):
+    at = np.flatnonzero(path != _NOWHERE)
+    if len(at) == 0:
         return np.zeros(len(path))
-    count, last = len(path), gain.shape[1] - 1
-    rows, state = np.arange(count), np.clip(path, 1, last - 1)
-    low, middle, high = (gain[rows, state + k] for k in (-1, 0, 1))
-    bend = np.where((path == _NOWHERE) | (path == 0) | (path == last), 0.0, np.maximum(2.0 * middle - low - high, 0.0))
+    last = gain.shape[1] - 1
+    state = path[at]
+    low, middle, high = (gain[at, np.clip(state + k, 0, last)] for k in (-1, 0, 1))
+    bend = np.where((state == 0) | (state == last), 0.0, np.maximum(2.0 * middle - low - high, 0.0))
     top = np.where(bend > 0, np.clip(0.5 * (high - low) / np.where(bend > 0, bend, 1.0), -0.5, 0.5), 0.0)
-    bend = np.where(path == _NOWHERE, 0.0, np.maximum(bend, 1e-3))
-    bend[[0, -1]] *= 0.1  # a frame with one side only cannot tell a frequency from its change
-    drift = np.where(path == _NOWHERE, 0.0, drift[rows, state])
-    moves = drift[1:] + drift[:-1]
-    whole = (path[1:] != _NOWHERE) & (path[:-1] != _NOWHERE) & (np.abs(np.diff(path)) <= JUMPS)
-    link = np.where(whole, std**-2, 1e-6)
-    moves = np.where(whole, moves, 0.0)
-    diagonal = bend.copy()
+    one_sided = (at == 0) | (at == len(path) - 1)  # such a frame cannot tell a frequency from its change
+    bend = np.maximum(np.where(one_sided, 0.1, 1.0) * bend, 1e-3)
+    whole = (np.diff(at) == 1) & (np.abs(np.diff(state)) <= JUMPS)
+    link = np.where(whole, std**-2, 0.0)
+    moves = link * (drift[at, state][1:] + drift[at, state][:-1])
+    diagonal, right = bend.copy(), bend * (state + top)
     diagonal[1:] += link
     diagonal[:-1] += link
-    right = bend * (path + top)
-    right[1:] += link * moves
-    right[:-1] -= link * moves
-    return np.asarray(solveh_banded(np.stack([np.append(0.0, -link), diagonal]), right))
+    right[1:] += moves
+    right[:-1] -= moves
+    solution = solveh_banded(np.stack([np.append(0.0, -link), diagonal]), right)
+    return np.interp(np.arange(len(path)), at, solution)
 
 
-def fit_path(grid: Grid, t: np.ndarray, y: np.ndarray, weight: np.ndarray, path: Path) -> Track:
-    """The waves of a path: amplitude and phase fitted in each frame, and blended between centres."""
-    wave, frequency, rate = np.zeros(len(path.gain), complex), path.frequency.copy(), path.rate.copy()
-    at = np.flatnonzero(path.alive)
-    frequency[at], rate[at], wave[at] = _waves(grid, y, weight, path, at)
-    place = (t - grid.start) * (grid.rate / path.hop)
-    left = np.minimum(place.astype(np.int64), len(wave) - 2)
+def fit_path(grid: Grid, t: np.ndarray, y: np.ndarray, weight: np.ndarray, path: Path, highest: float) -> Track:
+    """The waves of a path: fitted in each frame, between bins and rates, and blended between centres."""
+    waves, alive, width = _fit_waves(grid, y, weight, path, highest), path.alive, path.hop / grid.rate
+    place = (t - grid.start) / width
+    left = np.minimum(place.astype(np.int64), len(alive) - 2)
     signal = np.zeros_like(t)
     for k, share in ((left, left + 1 - place), (left + 1, place - left)):
-        tau = (place - k) * (path.hop / grid.rate)
-        theta = 2.0 * np.pi * tau * (frequency[k] + 0.5 * rate[k] * tau)
-        signal += share * (wave[k] * np.exp(1j * theta)).real
-    return Track(path, np.abs(wave), signal)
+        tau = (place - k) * width
+        theta = 2.0 * np.pi * tau * (waves.frequency[k] + 0.5 * waves.rate[k] * tau)
+        signal += share * (waves.amplitude[k] * np.exp(1j * theta)).real
+    # A window takes a frequency that bends for ½ width² f″ more than it is.
+    bend = np.zeros_like(place, shape=len(alive))
+    bend[1:-1] = 0.25 * width * (waves.rate[2:] - waves.rate[:-2]) * (alive[2:] & alive[1:-1] & alive[:-2])
+    frequency = waves.frequency - np.clip(bend, -0.3 / width, 0.3 / width)
+    path = path._replace(
+        frequency=np.clip(frequency, 0.5 * CYCLES / width, highest),
+        rate=waves.rate,
+        gain=waves.gain,
+        worth=path.worth + float(np.sum(waves.gain - path.gain)),
+    )
+    return Track(path, np.abs(waves.amplitude), signal)
 
 
-def _waves(
-    grid: Grid, y: np.ndarray, weight: np.ndarray, path: Path, at: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Frequency, rate and complex amplitude A − iB of A cos θ + B sin θ beside a mean, in frames ``at``.
+class _Waves(NamedTuple):
+    """The waves in frames, all ``[k]``: A cos θ + B sin θ has the complex amplitude A − iB."""
 
-    The amplitudes are those of least squares; frequency and rate make one Gauss–Newton step from the path, with normal
-    priors as wide as the path may be off.
+    frequency: np.ndarray
+    rate: np.ndarray
+    amplitude: np.ndarray
+    gain: np.ndarray
+
+
+def _fit_waves(grid: Grid, y: np.ndarray, weight: np.ndarray, path: Path, highest: float) -> _Waves:
+    """Waves by least squares beside a mean, with one Gauss–Newton step of frequency and rate from the path.
+
+    The step has normal priors as wide as the path may be off.
     """
     hop, shape = path.hop, window(path.hop)
     unit, width = np.arange(-REACH * hop, REACH * hop + 1) / hop, hop / grid.rate
+    square = frames(grid.square, hop)
     parts = [frames(part, hop) for part in (grid.weight, grid.sums(weight * y), grid.sums(weight * y**2))]
-    frequency, rate, wave = path.frequency[at] * width, path.rate[at] * width**2, np.zeros(len(at), complex)
+    waves = _Waves(path.frequency * width, path.rate * width**2, np.zeros(len(path.gain), complex), path.gain * 0.0)
+    alive = np.flatnonzero(path.alive)
     chunk = max(1, _SAMPLES // len(unit))
-    for begin in range(0, len(at), chunk):
-        some = slice(begin, begin + chunk)
-        weights, products, energy = (part[at[some]] * shape for part in parts)
-        basis, solution, rest = _least_squares(unit, frequency[some], rate[some], weights, products, energy)
+    for begin in range(0, len(alive), chunk):
+        at = alive[begin : begin + chunk]
+        weights, products, energy = (part[at] * shape for part in parts)
+        total = np.maximum(np.sum(weights, axis=1), 1e-300)
+        mean_square = np.sum(energy, axis=1) / total
+        basis, solution, explained = _least_squares(unit, waves.frequency[at], waves.rate[at], weights, products)
         slope = solution[:, 2, None] * basis[:, 1] - solution[:, 1, None] * basis[:, 2]
-        basis = np.concatenate([basis, (slope * (2.0 * np.pi * unit))[:, None], (slope * (np.pi * unit**2))[:, None]], 1)
-        prior = rest[:, None] * np.array([0.0, 0.0, 0.0, *(std**-2 for std in OFF)])
-        step = _solve(basis, weights, products, prior)
-        frequency[some] += step[:, 3]
-        rate[some] += step[:, 4]
-        solution = _least_squares(unit, frequency[some], rate[some], weights, products, energy)[1]
-        wave[some] = solution[:, 1] - 1j * solution[:, 2]
-    frequency = frequency / width
-    return frequency, rate / width**2, wave / grid.loss(frequency)
+        turned = np.stack([slope * (2.0 * np.pi * unit), slope * (np.pi * unit**2)], axis=1)
+        prior = np.maximum(mean_square - explained, 0.0)[:, None] * np.array([0.0, 0.0, 0.0, *(s**-2 for s in OFF)])
+        step = _solve(np.concatenate([basis, turned], axis=1), weights, products, prior)
+        waves.frequency[at] += step[:, 3]
+        waves.rate[at] += step[:, 4]
+        basis, solution, explained = _least_squares(unit, waves.frequency[at], waves.rate[at], weights, products)
+        waves.amplitude[at] = solution[:, 1] - 1j * solution[:, 2]
+        mean = np.sum(products, axis=1) / total
+        variance = mean_square - mean**2
+        share = np.where(variance > 0, (explained - mean**2) / np.where(variance > 0, variance, 1.0), 0.0)
+        count = total**2 / np.maximum(square[at] @ shape**2, 1e-300)
+        waves.gain[at] = np.maximum(nats(share, count, width, highest), 0.0)
+    frequency = waves.frequency / width
+    return _Waves(frequency, waves.rate / width**2, waves.amplitude / grid.loss(frequency), waves.gain)
 
 
 def _least_squares(
-    unit: np.ndarray,
-    frequency: np.ndarray,
-    rate: np.ndarray,
-    weights: np.ndarray,
-    products: np.ndarray,
-    energy: np.ndarray,
+    unit: np.ndarray, frequency: np.ndarray, rate: np.ndarray, weights: np.ndarray, products: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Basis ``[k, 3, n]`` (mean, cosine, sine), their coefficients ``[k, 3]`` and the variance left over ``[k]``."""
+    """Basis ``[k, 3, n]`` (mean, cosine, sine), coefficients ``[k, 3]``, and the mean square ``[k]`` they explain."""
     theta = 2.0 * np.pi * unit * (frequency[:, None] + 0.5 * rate[:, None] * unit)
     basis = np.stack([np.ones_like(theta), np.cos(theta), np.sin(theta)], axis=1)
     solution = _solve(basis, weights, products, np.zeros((1, 3)))
     explained = np.einsum("ka,kan,kn->k", solution, basis, products, optimize=True)
-    total = np.maximum(np.sum(weights, axis=1), 1e-300)
-    return basis, solution, np.maximum(np.sum(energy, axis=1) - explained, 0.0) / total
+    return basis, solution, explained / np.maximum(np.sum(weights, axis=1), 1e-300)
 
 
 def _solve(basis: np.ndarray, weights: np.ndarray, products: np.ndarray, prior: np.ndarray) -> np.ndarray:
