@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from scipy.fft import fft, next_fast_len
+from scipy.ndimage import uniform_filter1d
 
 from .ridges import CYCLES, FALSE_ALARM, LENGTH
 
@@ -23,6 +24,8 @@ BIN = 0.12  # distance of frequencies, in units of width⁻¹
 REACH = 3  # of a frame to each side, in widths
 ROWS = 8.0  # that a frame holds at least, else nothing is seen in it
 SHARE = 0.99  # of the variance in a frame, that a wave explains at most: what the grid leaves of a few rows may fit anything
+HARMONIC = 2.5  # nats that a further harmonic costs
+TREND = 1.5  # width of the smooth trend that windows of width 1 do not see
 _CELLS = 2**20  # of transforms made at once
 
 
@@ -41,18 +44,37 @@ class Grid(NamedTuple):
         """Sums ``[g]`` over cells of values ``[n]`` of the rows."""
         return _sums(values, self.cell, self.share, len(self.weight), self.even)
 
+    def without_trend(self, y: np.ndarray, weight: np.ndarray, hop: int) -> np.ndarray:
+        """Outputs ``[n]`` without what is slower than windows of width ``hop`` see: less a mean over wider windows."""
+        size = 2 * round(TREND * hop) + 1  # three boxes of this length are near a Gaussian of half of it
+        smooth = [self.weight, self.sums(weight * y)]
+        for _ in range(3):
+            smooth = [uniform_filter1d(part, size, mode="constant") for part in smooth]
+        trend = smooth[1] / np.maximum(smooth[0], 1e-12)
+        return np.asarray(y - trend[self.cell])
+
     def loss(self, frequency: np.ndarray) -> np.ndarray:
         """What is left of a wave on the grid: sinc²(f / rate)."""
         return np.ones_like(frequency) if self.even else np.sinc(frequency / self.rate) ** 2
 
 
 class Cells(NamedTuple):
-    """What frames say of frequencies: ``gain [k, f]`` in nats, and the chirp ``rate [k, f]``, an index into RATES."""
+    """What frames say of frequencies: the ``share [k, f]`` of the variance that a wave explains, and its chirp ``rate``.
 
-    hop: int  # width of the windows and distance of the centres, in cells of the grid
-    frequency: np.ndarray  # [f]
-    gain: np.ndarray
+    The rate is an index into RATES, of the chirp that explains most. ``count [k]`` is the effective number of rows.
+    """
+
+    width: float
+    step: float  # distance of frequencies, which are multiples of it
+    first: int  # multiple of the step that the lowest frequency is
+    share: np.ndarray
     rate: np.ndarray
+    count: np.ndarray
+
+    @property
+    def frequency(self) -> np.ndarray:
+        """``[f]``, in cycles per unit."""
+        return self.step * (self.first + np.arange(self.share.shape[1]))
 
 
 def even_grid(t: np.ndarray, weight: np.ndarray, highest: float) -> Grid:
@@ -100,32 +122,32 @@ def window(hop: int) -> np.ndarray:
 
 
 def find_cells(grid: Grid, y: np.ndarray, weight: np.ndarray, hop: int, highest: float) -> Cells:
-    """The gain of every frequency in every frame of a record with outputs ``y`` (centred) and weights.
-
-    It is that of ``ridges``: the log likelihood that the best chirp gains, less what the best of all frequencies gains
-    by chance, and as a share, since neighbouring frames share their rows. Frames without rows gain nothing.
-    """
+    """What every frequency explains in every frame of a record with outputs ``y`` (centred) and weights."""
     size = next_fast_len(int(np.ceil(hop / BIN)))
     step = grid.rate / size
     bins = np.arange(int(np.ceil(CYCLES * size / hop)), min(int(highest / step) + 1, (size + 1) // 2))
-    frequency, width = bins * step, hop / grid.rate
     parts = [frames(part, hop) for part in (grid.weight, grid.square, grid.sums(weight * y), grid.sums(weight * y**2))]
     shape = len(parts[0]), len(bins)
-    gain, rate = np.empty(shape, np.float32), np.zeros(shape, np.int8)
-    loss = tuple((1.0 / grid.loss(k * frequency)).astype(np.float32) for k in (1.0, 2.0))
+    share, rate, count = np.empty(shape, np.float32), np.empty(shape, np.int8), np.empty(shape[0])
+    loss = tuple((1.0 / grid.loss(k * step * bins)).astype(np.float32) for k in (1.0, 2.0))
     chunk = max(1, _CELLS // size)
     for begin in range(0, shape[0], chunk):
         rows = slice(begin, begin + chunk)
-        share, rate[rows], count = _power(*(part[rows] for part in parts), hop, size, bins, loss)
-        gain[rows] = nats(share, count[:, None], width, highest)
-    return Cells(hop, frequency, gain, rate)
+        share[rows], rate[rows], count[rows] = _power(*(part[rows] for part in parts), hop, size, bins, loss)
+    return Cells(hop / grid.rate, step, int(bins[0]), share, rate, count)
 
 
-def nats(share: np.ndarray, count: np.ndarray, width: float, highest: float) -> np.ndarray:
-    """The gain of a wave that explains a share of the variance in a frame of so many rows."""
+def nats(share: np.ndarray, count: np.ndarray, width: float, highest: float, harmonics: int = 1) -> np.ndarray:
+    """The gain of a wave that explains a share of the variance in a frame of so many rows.
+
+    It is that of ``ridges``: the log likelihood that it gains, less what the best of all frequencies gains by chance,
+    and as a share, since neighbouring frames share their rows. A further harmonic gains two halves of a nat by chance,
+    and more at the best of all chirp rates. Frames without rows gain nothing.
+    """
     chance = np.log(max(highest * LENGTH * width, 1.0) * len(RATES) / FALSE_ALARM)
-    explained = -0.5 * (count - 3.0) * np.log1p(-SHARE * np.clip(share, 0.0, 1.0))
-    return np.where(count > ROWS, (explained - chance) / LENGTH, 0.0)
+    chance += HARMONIC * (harmonics - 1.0)
+    explained = -0.5 * (count - 1.0 - 2.0 * harmonics) * np.log1p(-SHARE * np.clip(share, 0.0, 1.0))
+    return np.where(count > ROWS + 4.0 * (harmonics - 1.0), (explained - chance) / LENGTH, 0.0)
 
 
 def _power(

@@ -58,6 +58,8 @@ class InitialValues:
         spread: Standard deviation of the outputs.
         rows: Number of rows.
         smoothness: Lengthscale of the frequencies a priori, in standard deviations of the inputs.
+        harmonics: Number of harmonics ``[a]``, or one number for all: 1 for a sinusoid. The frequency is that of the
+            first, the amplitude that of all together.
         others: What windows of other widths found in a long record, at their own centres; None for other data.
     """
 
@@ -75,6 +77,7 @@ class InitialValues:
     spread: Output  # standard deviation of the outputs
     rows: Unitless
     smoothness: Unitless = 1.0  # lengthscale of frequencies a priori, in std of the inputs
+    harmonics: Unitless = 1  # [a]
     others: Annotated[tuple[InitialValues, ...] | None, "others"] = None
 
     @property
@@ -89,6 +92,7 @@ class InitialValues:
             f"input {d}: looked from {low:.3g} to {high:.3g} cycles per unit"
             for d, (low, high) in enumerate(self.band.T)
         ]
+        harmonics = np.broadcast_to(self.harmonics, self.found.shape)
         for a, found in enumerate(self.found):
             if not found:
                 lines.append(f"component {a + 1}: nothing significant; starts at {show_range(self.frequency[:, a])}")
@@ -96,7 +100,9 @@ class InitialValues:
             seen = self.gain[:, a] > 0
             share = f", seen at {np.mean(seen):.0%} of the centres" if np.mean(seen) < 1 else ""
             sigma = show_range(self.amplitude[seen, a, None])
-            lines.append(f"component {a + 1}: {show_range(self.frequency[seen, a])} cycles per unit, σ {sigma}{share}")
+            several = f" with {harmonics[a]} harmonics" if harmonics[a] > 1 else ""
+            frequency = f"{show_range(self.frequency[seen, a])} cycles per unit{several}"
+            lines.append(f"component {a + 1}: {frequency}, σ {sigma}{share}")
         return "\n".join(lines)
 
     def in_units(self, mean: np.ndarray, scale: np.ndarray, output: float) -> InitialValues:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .frames import Grid, even_grid
+from .harmonics import find_comb, overtones
 from .initial import Spectrum
 from .ridges import CYCLES, LENGTH, SIGNIFICANT
 from .tracks import Path, Track, find_path, fit_path
@@ -23,6 +24,11 @@ WORTH = 0.5  # of the best width, that an alternative has at least
 ALTERNATIVES = 5  # at most
 SHARE = 0.1  # of what was left where it lives, that a further track explains
 WHOLE = 0.02  # of all there is where it lives, likewise
+JOINED = 0.9  # of what tracks are worth one by one, that they are as harmonics of one
+STRETCHES, FRAMES = 3, 48  # of the record, and frames in each, that are looked at for combs first
+COMB_EVERY = 2  # of the widths is tried for combs,
+COMB_ROWS = 5000.0  # in windows of up to so many rows;
+COMB = 0.8  # widths worth so much of the best are tried on the whole record
 APART = 0.6  # in units of width⁻¹, frequencies that a window tells apart
 
 
@@ -42,8 +48,13 @@ class Tracks(NamedTuple):
 
     @property
     def amplitude(self) -> np.ndarray:
-        """``[k, a]``, of the sinusoids."""
-        return np.column_stack([track.amplitude for track in self.tracks])
+        """``[k, a]``, of the sinusoids; of all harmonics together."""
+        return np.column_stack([np.linalg.norm(track.wave, axis=1) for track in self.tracks])
+
+    @property
+    def harmonics(self) -> np.ndarray:
+        """``[a]``, their numbers."""
+        return np.array([track.path.harmonics for track in self.tracks])
 
     @property
     def gain(self) -> np.ndarray:
@@ -82,17 +93,27 @@ def find_long(
         max_tracks: How many of these, at most.
     """
     grid = even_grid(t, weight, highest)
-    paths = [find_path(grid, y, weight, hop, highest) for hop in hops(grid, t, highest)]
+    ladder = hops(grid, t, highest)
+    paths = [find_path(grid, grid.without_trend(y, weight, hop), weight, hop, highest) for hop in ladder]
     best = max((path.worth for path in paths), default=0.0)
     if count is None and best < SIGNIFICANT:
         return []
     paths = sorted(paths, key=lambda path: -path.worth)[:ALTERNATIVES]
     found = [
-        _all_tracks(grid, t, y, weight, highest, path, count, max_tracks)
+        _all_tracks(grid, t, grid.without_trend(y, weight, path.hop), weight, highest, path, count, max_tracks)
         for path in paths
         if path.worth >= WORTH * best
     ]
-    return sorted(found, key=lambda tracks: -tracks.worth)
+    if count is None:
+        found = [_with_overtones(grid, t, weight, highest, tracks) for tracks in found]
+    if count is None or count == 1:
+        for hop in _combs(grid, t, y, weight, highest, ladder, best):
+            z = grid.without_trend(y, weight, hop)
+            comb = find_comb(grid, z, weight, hop, highest)
+            if comb is not None:
+                found.append(_gathered(grid, z, [fit_path(grid, t, z, weight, comb, highest)]))
+    found = sorted(found, key=lambda tracks: -tracks.worth)[:ALTERNATIVES]
+    return [tracks for tracks in found if tracks.worth >= WORTH * found[0].worth]
 
 
 def hops(grid: Grid, t: np.ndarray, highest: float) -> list[int]:
@@ -131,8 +152,56 @@ def _all_tracks(
             alone = rest + tracks[k].signal
             tracks[k] = find(alone)
             rest = alone - tracks[k].signal
+    return _gathered(grid, y, tracks)
+
+
+def _gathered(grid: Grid, y: np.ndarray, tracks: list[Track]) -> Tracks:
+    path = tracks[0].path
+    width = path.hop / grid.rate
     centres = grid.start + np.arange(len(path.gain)) * width
+    rest = y - sum((track.signal for track in tracks), np.zeros_like(y))
     return Tracks(centres, width, tracks, sum(track.path.worth for track in tracks), rest)
+
+
+def _with_overtones(
+    grid: Grid, t: np.ndarray, weight: np.ndarray, highest: float, found: Tracks
+) -> Tracks:
+    """With tracks that are harmonics of one as one track, where that is worth about as much."""
+    fundamentals = overtones(found.tracks, found.width)
+    if len(fundamentals) == len(found.tracks):
+        return found
+    y = found.rest + sum((track.signal for track in found.tracks), np.zeros_like(t))
+    tracks, rest = [], y
+    for track, harmonics in fundamentals:
+        tracks.append(fit_path(grid, t, rest, weight, track.path._replace(harmonics=harmonics), highest))
+        rest = rest - tracks[-1].signal
+    joined = _gathered(grid, y, tracks)
+    return joined if joined.worth >= JOINED * found.worth else found
+
+
+def _combs(
+    grid: Grid, t: np.ndarray, y: np.ndarray, weight: np.ndarray, highest: float, ladder: list[int], worth: float
+) -> list[int]:
+    """Widths through which a fundamental with its harmonics may be worth more than one path, as some stretches say."""
+    span, rates = t[-1] - t[0], {}
+    for hop in ladder[COMB_EVERY::COMB_EVERY]:
+        length = FRAMES * hop / grid.rate
+        if len(t) * hop / (grid.rate * span) * LENGTH > COMB_ROWS:
+            break
+        total = 0.0
+        starts = t[0] + (span - length) * np.linspace(0.0, 1.0, STRETCHES) if STRETCHES * length < span else [t[0]]
+        length = min(length, span) if len(starts) > 1 else span
+        for start in starts:
+            rows = slice(*np.searchsorted(t, [start, start + length]))
+            if rows.stop - rows.start > ROWS:
+                part = even_grid(t[rows], weight[rows], highest)
+                near = max(round(hop * part.rate / grid.rate), 2)
+                z = part.without_trend(y[rows], weight[rows], near)
+                comb = find_comb(part, z, weight[rows], near, highest)
+                total += 0.0 if comb is None else comb.worth
+        rates[hop] = total * span / (length * len(starts))
+    best = max(rates.values(), default=0.0)
+    return [hop for hop, rate in rates.items() if rate > max(worth, COMB * best)]
 
 
 def _is_there(

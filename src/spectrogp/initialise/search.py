@@ -103,6 +103,7 @@ def _along_a_long_input(seen: _Search) -> list[dict[str, Any]]:
             "amplitude": np.clip(found.amplitude / np.sqrt(2.0), 0.05 * y.std(), 2.0 * y.std()),
             "lengthscale": np.full((*found.gain.shape, 1), np.inf),
             "gain": found.gain,
+            "harmonics": found.harmonics,
             "noise": _noise(found.noise(weight), y),
             "spectrum": found.spectrum(span),
             "smooth_lengthscale": smooth.lengthscale,

@@ -18,7 +18,7 @@ from .ridges import CYCLES, LENGTH
 
 JUMP = 0.25  # standard deviation of a jump from what the rates predict, in units of width⁻¹
 JUMPS = 10  # bins that a path jumps at most
-_NOWHERE = -1
+NOWHERE = -1
 OFF = 0.05, 0.1  # standard deviations of a path's frequency and rate, in units of width⁻¹ and width⁻²
 _SAMPLES = 2**19  # of frames fitted at once
 
@@ -26,8 +26,8 @@ _SAMPLES = 2**19  # of frames fitted at once
 class Path(NamedTuple):
     """Where a component is at the centres of frames, ``hop`` cells of the grid apart, all ``[k]``.
 
-    ``frequency`` in cycles per unit, chirp ``rate`` in cycles per unit², ``gain`` in nats, whether it is ``alive``; and
-    its ``worth``, all gains less jumps and births.
+    ``frequency`` in cycles per unit, chirp ``rate`` in cycles per unit², ``gain`` in nats, whether it is ``alive``; its
+    ``worth``, all gains less jumps and births; and its number of ``harmonics``, 1 for a sinusoid.
     """
 
     hop: int
@@ -36,13 +36,17 @@ class Path(NamedTuple):
     gain: np.ndarray  # zero where nothing significant was found
     alive: np.ndarray
     worth: float
+    harmonics: int = 1
 
 
 class Track(NamedTuple):
-    """A path, the ``amplitude [k]`` of the sinusoid along it, and the ``signal [n]`` that it explains at the rows."""
+    """A path, its waves, and the ``signal [n]`` that they explain at the rows.
+
+    The real part of ``wave [k, h]`` times e^ihθ is the h-th harmonic near a centre.
+    """
 
     path: Path
-    amplitude: np.ndarray
+    wave: np.ndarray
     signal: np.ndarray
 
 
@@ -75,13 +79,13 @@ def best_track(gain: np.ndarray, drift: np.ndarray, std: float, birth: float) ->
         ended[k] = max(largest(totals[k - 1]), 0.0)
         totals[k] = gain[k] + np.maximum(largest(before - miss, axis=0) - np.float32(ended[k]), np.float32(-birth))
     # Backwards only the steps of the path itself are looked at again.
-    path = np.full(count, _NOWHERE)
+    path = np.full(count, NOWHERE)
     last = int(np.argmax(totals[-1]))
-    state = last if totals[-1, last] > 0 else _NOWHERE
+    state = last if totals[-1, last] > 0 else NOWHERE
     worth = float(np.sum(ended)) + max(float(totals[-1, last]), 0.0)
     for k in range(count - 1, 0, -1):
         path[k] = state
-        if state != _NOWHERE:
+        if state != NOWHERE:
             low, high = max(state - JUMPS, 0), min(state + JUMPS + 1, size)
             miss = (np.arange(low, high) - state + drift[k - 1, low:high] + drift[k, state]) * scale
             value = totals[k - 1, low:high] - miss * miss
@@ -90,7 +94,7 @@ def best_track(gain: np.ndarray, drift: np.ndarray, std: float, birth: float) ->
                 state = low + top
                 continue
         # Before it was nowhere, or another path ended.
-        state = int(totals[k - 1].argmax()) if ended[k] > 0 else _NOWHERE
+        state = int(totals[k - 1].argmax()) if ended[k] > 0 else NOWHERE
     path[0] = state
     return path, worth
 
@@ -106,26 +110,35 @@ def find_path(grid: Grid, y: np.ndarray, weight: np.ndarray, hop: int, highest: 
         highest: Where the search ends, in cycles per unit.
     """
     cells = find_cells(grid, y, weight, hop, highest)
-    step = cells.frequency[1] - cells.frequency[0]
-    bins = grid.rate / (hop * step)  # in width⁻¹
+    gain = nats(cells.share, cells.count[:, None], cells.width, highest)
+    bins = 1.0 / (cells.width * cells.step)  # in width⁻¹
     drift = (0.5 * bins * np.array(RATES)).astype(np.float32)[cells.rate]
-    # A window finds something by chance with the probability FALSE_ALARM; all the windows of the record are tried.
-    birth = np.log(max(len(cells.gain) / LENGTH, 1.0))
-    path, worth = best_track(cells.gain, drift, JUMP * bins, birth)
-    alive = path != _NOWHERE
-    rows, state = np.arange(len(path)), np.maximum(path, 0)
-    gain = np.where(alive, np.maximum(cells.gain[rows, state], 0.0), 0.0)
-    rate = np.where(alive, np.array(RATES)[cells.rate[rows, state]], 0.0) * (grid.rate / hop) ** 2
-    frequency = cells.frequency[0] + step * _between(cells.gain, drift, path, JUMP * bins)
-    return Path(hop, np.clip(frequency, 0.5 * cells.frequency[0], cells.frequency[-1]), rate, gain, alive, worth)
+    states, worth = best_track(gain, drift, JUMP * bins, birth_price(len(gain)))
+    rate = np.array(RATES)[cells.rate[np.arange(len(gain)), np.maximum(states, 0)]] / cells.width**2
+    place = between_bins(gain, drift, states, JUMP * bins)
+    return path_of(states, gain, hop, cells.step * (cells.first + place), rate, worth)
 
 
-def _between(gain: np.ndarray, drift: np.ndarray, path: np.ndarray, std: float) -> np.ndarray:
+def birth_price(count: int) -> float:
+    """A window finds something by chance with the probability FALSE_ALARM; all windows of the record are tried."""
+    return float(np.log(max(count / LENGTH, 1.0)))
+
+
+def path_of(
+    states: np.ndarray, gain: np.ndarray, hop: int, frequency: np.ndarray, rate: np.ndarray, worth: float
+) -> Path:
+    """The path through some states of cells with these gains."""
+    alive = states != NOWHERE
+    gained = np.maximum(gain[np.arange(len(gain)), np.maximum(states, 0)], 0.0)
+    return Path(hop, frequency, np.where(alive, rate, 0.0), np.where(alive, gained, 0.0), alive, worth)
+
+
+def between_bins(gain: np.ndarray, drift: np.ndarray, path: np.ndarray, std: float) -> np.ndarray:
     """The path between the bins, ``[k]``: the parabola through each of its cells, and the jumps as they are priced.
 
     A quadratic form, whose minimum solves a tridiagonal system. Where there is no path, it lies between its ends.
     """
-    at = np.flatnonzero(path != _NOWHERE)
+    at = np.flatnonzero(path != NOWHERE)
     if len(at) == 0:
         return np.zeros(len(path))
     last = gain.shape[1] - 1
@@ -143,85 +156,80 @@ def _between(gain: np.ndarray, drift: np.ndarray, path: np.ndarray, std: float) 
     diagonal[:-1] += link
     right[1:] += moves
     right[:-1] -= moves
-    solution = solveh_banded(np.stack([np.append(0.0, -link), diagonal]), right)
+    solution = solveh_banded(np.stack([np.append(0.0, -link), diagonal]), right) if len(at) > 1 else right / diagonal
     return np.interp(np.arange(len(path)), at, solution)
 
 
 def fit_path(grid: Grid, t: np.ndarray, y: np.ndarray, weight: np.ndarray, path: Path, highest: float) -> Track:
     """The waves of a path: fitted in each frame, between bins and rates, and blended between centres."""
-    waves, alive, width = _fit_waves(grid, y, weight, path, highest), path.alive, path.hop / grid.rate
+    fitted, wave = _fit_waves(grid, y, weight, path, highest)
+    alive, width = path.alive, path.hop / grid.rate
     place = (t - grid.start) / width
     left = np.minimum(place.astype(np.int64), len(alive) - 2)
     signal = np.zeros_like(t)
     for k, share in ((left, left + 1 - place), (left + 1, place - left)):
         tau = (place - k) * width
-        theta = 2.0 * np.pi * tau * (waves.frequency[k] + 0.5 * waves.rate[k] * tau)
-        signal += share * (waves.amplitude[k] * np.exp(1j * theta)).real
+        turn = np.exp(2j * np.pi * tau * (fitted.frequency[k] + 0.5 * fitted.rate[k] * tau))
+        power = share.astype(complex)
+        for h in range(path.harmonics):
+            power *= turn
+            signal += (wave[k, h] * power).real
     # A window takes a frequency that bends for ½ width² f″ more than it is.
-    bend = np.zeros_like(place, shape=len(alive))
-    bend[1:-1] = 0.25 * width * (waves.rate[2:] - waves.rate[:-2]) * (alive[2:] & alive[1:-1] & alive[:-2])
-    frequency = waves.frequency - np.clip(bend, -0.3 / width, 0.3 / width)
-    path = path._replace(
-        frequency=np.clip(frequency, 0.5 * CYCLES / width, highest),
-        rate=waves.rate,
-        gain=waves.gain,
-        worth=path.worth + float(np.sum(waves.gain - path.gain)),
-    )
-    return Track(path, np.abs(waves.amplitude), signal)
+    bend = np.zeros(len(alive))
+    bend[1:-1] = 0.25 * width * (fitted.rate[2:] - fitted.rate[:-2]) * (alive[2:] & alive[1:-1] & alive[:-2])
+    frequency = fitted.frequency - np.clip(bend, -0.3 / width, 0.3 / width)
+    return Track(fitted._replace(frequency=np.clip(frequency, 0.5 * CYCLES / width, highest)), wave, signal)
 
 
-class _Waves(NamedTuple):
-    """The waves in frames, all ``[k]``: A cos θ + B sin θ has the complex amplitude A − iB."""
-
-    frequency: np.ndarray
-    rate: np.ndarray
-    amplitude: np.ndarray
-    gain: np.ndarray
-
-
-def _fit_waves(grid: Grid, y: np.ndarray, weight: np.ndarray, path: Path, highest: float) -> _Waves:
+def _fit_waves(
+    grid: Grid, y: np.ndarray, weight: np.ndarray, path: Path, highest: float
+) -> tuple[Path, np.ndarray]:
     """Waves by least squares beside a mean, with one Gauss–Newton step of frequency and rate from the path.
 
     The step has normal priors as wide as the path may be off.
     """
-    hop, shape = path.hop, window(path.hop)
-    unit, width = np.arange(-REACH * hop, REACH * hop + 1) / hop, hop / grid.rate
+    hop, shape, count = path.hop, window(path.hop), path.harmonics
+    unit, width, order = np.arange(-REACH * hop, REACH * hop + 1) / hop, hop / grid.rate, np.arange(1, count + 1)
     square = frames(grid.square, hop)
     parts = [frames(part, hop) for part in (grid.weight, grid.sums(weight * y), grid.sums(weight * y**2))]
-    waves = _Waves(path.frequency * width, path.rate * width**2, np.zeros(len(path.gain), complex), path.gain * 0.0)
+    frequency, rate, gain = path.frequency * width, path.rate * width**2, np.zeros(len(path.gain))
+    wave = np.zeros((len(gain), count), complex)
     alive = np.flatnonzero(path.alive)
-    chunk = max(1, _SAMPLES // len(unit))
+    chunk = max(1, _SAMPLES // (len(unit) * count))
     for begin in range(0, len(alive), chunk):
         at = alive[begin : begin + chunk]
         weights, products, energy = (part[at] * shape for part in parts)
         total = np.maximum(np.sum(weights, axis=1), 1e-300)
-        mean_square = np.sum(energy, axis=1) / total
-        basis, solution, explained = _least_squares(unit, waves.frequency[at], waves.rate[at], weights, products)
-        slope = solution[:, 2, None] * basis[:, 1] - solution[:, 1, None] * basis[:, 2]
+        mean_square, mean = np.sum(energy, axis=1) / total, np.sum(products, axis=1) / total
+        basis, solution, explained = _least_squares(unit, frequency[at], rate[at], order, weights, products)
+        cosine, sine = (order * solution[:, k : k + count] for k in (1, 1 + count))
+        slope = (sine[:, None] @ basis[:, 1 : 1 + count] - cosine[:, None] @ basis[:, 1 + count :])[:, 0]
         turned = np.stack([slope * (2.0 * np.pi * unit), slope * (np.pi * unit**2)], axis=1)
-        prior = np.maximum(mean_square - explained, 0.0)[:, None] * np.array([0.0, 0.0, 0.0, *(s**-2 for s in OFF)])
+        prior = np.append(np.zeros(1 + 2 * count), np.array(OFF) ** -2.0)
+        prior = np.maximum(mean_square - explained, 0.0)[:, None] * prior
         step = _solve(np.concatenate([basis, turned], axis=1), weights, products, prior)
-        waves.frequency[at] += step[:, 3]
-        waves.rate[at] += step[:, 4]
-        basis, solution, explained = _least_squares(unit, waves.frequency[at], waves.rate[at], weights, products)
-        waves.amplitude[at] = solution[:, 1] - 1j * solution[:, 2]
-        mean = np.sum(products, axis=1) / total
+        frequency[at] += step[:, -2]
+        rate[at] += step[:, -1]
+        basis, solution, explained = _least_squares(unit, frequency[at], rate[at], order, weights, products)
+        wave[at] = solution[:, 1 : 1 + count] - 1j * solution[:, 1 + count :]
         variance = mean_square - mean**2
         share = np.where(variance > 0, (explained - mean**2) / np.where(variance > 0, variance, 1.0), 0.0)
-        count = total**2 / np.maximum(square[at] @ shape**2, 1e-300)
-        waves.gain[at] = np.maximum(nats(share, count, width, highest), 0.0)
-    frequency = waves.frequency / width
-    return _Waves(frequency, waves.rate / width**2, waves.amplitude / grid.loss(frequency), waves.gain)
+        rows = total**2 / np.maximum(square[at] @ shape**2, 1e-300)
+        gain[at] = np.maximum(nats(share, rows, width, highest, count), 0.0)
+    worth = path.worth + float(np.sum(gain - path.gain))
+    path = path._replace(frequency=frequency / width, rate=rate / width**2, gain=gain, worth=worth)
+    return path, wave / grid.loss(path.frequency[:, None] * order)
 
 
 def _least_squares(
-    unit: np.ndarray, frequency: np.ndarray, rate: np.ndarray, weights: np.ndarray, products: np.ndarray
+    unit: np.ndarray, frequency: np.ndarray, rate: np.ndarray, order: np.ndarray, weights: np.ndarray, products: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Basis ``[k, 3, n]`` (mean, cosine, sine), coefficients ``[k, 3]``, and the mean square ``[k]`` they explain."""
+    """Basis ``[k, 1 + 2h, n]`` (mean, cosines, sines), coefficients, and the mean square ``[k]`` that they explain."""
     theta = 2.0 * np.pi * unit * (frequency[:, None] + 0.5 * rate[:, None] * unit)
-    basis = np.stack([np.ones_like(theta), np.cos(theta), np.sin(theta)], axis=1)
-    solution = _solve(basis, weights, products, np.zeros((1, 3)))
-    explained = np.einsum("ka,kan,kn->k", solution, basis, products, optimize=True)
+    theta = order[:, None] * theta[:, None]
+    basis = np.concatenate([np.ones_like(theta[:, :1]), np.cos(theta), np.sin(theta)], axis=1)
+    solution = _solve(basis, weights, products, np.zeros((1, 1 + 2 * len(order))))
+    explained = np.sum((solution[:, None] @ basis)[:, 0] * products, axis=1)
     return basis, solution, explained / np.maximum(np.sum(weights, axis=1), 1e-300)
 
 
