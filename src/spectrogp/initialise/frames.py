@@ -8,6 +8,7 @@ transform is that of the rows times sinc²(f / rate), to images near the grid's 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -59,9 +60,10 @@ class Grid(NamedTuple):
 
 
 class Cells(NamedTuple):
-    """What frames say of frequencies: the ``share [k, f]`` of the variance that a wave explains, and its chirp ``rate``.
+    """What frames say of frequencies: the ``share [r, k, f]`` of the variance that a wave explains, for chirp rates.
 
-    The rate is an index into RATES, of the chirp that explains most. ``count [k]`` is the effective number of rows.
+    The rates are those of RATES, or only the best of them, whose index there is ``rate [k, f]``; ``count [k]`` is the
+    effective number of rows.
     """
 
     width: float
@@ -74,7 +76,7 @@ class Cells(NamedTuple):
     @property
     def frequency(self) -> np.ndarray:
         """``[f]``, in cycles per unit."""
-        return self.step * (self.first + np.arange(self.share.shape[1]))
+        return self.step * (self.first + np.arange(self.share.shape[-1]))
 
 
 def even_grid(t: np.ndarray, weight: np.ndarray, highest: float) -> Grid:
@@ -121,19 +123,39 @@ def window(hop: int) -> np.ndarray:
     return np.exp(-0.5 * (np.arange(-REACH * hop, REACH * hop + 1) / hop) ** 2)
 
 
-def find_cells(grid: Grid, y: np.ndarray, weight: np.ndarray, hop: int, highest: float) -> Cells:
-    """What every frequency explains in every frame of a record with outputs ``y`` (centred) and weights."""
+def find_cells(
+    grid: Grid, y: np.ndarray, weight: np.ndarray, hop: int, highest: float, *, best: bool = True
+) -> Cells:
+    """What every frequency explains in every frame of a record with outputs ``y`` (centred) and weights.
+
+    Args:
+        grid: Of the record.
+        y: Outputs ``[n]``.
+        weight: Weights ``[n]`` of the rows.
+        hop: Width of the windows, in cells of the grid.
+        highest: Where frequencies end, in cycles per unit.
+        best: Whether only the best chirp rate of each cell is kept.
+    """
     size = next_fast_len(int(np.ceil(hop / BIN)))
     step = grid.rate / size
     bins = np.arange(int(np.ceil(CYCLES * size / hop)), min(int(highest / step) + 1, (size + 1) // 2))
     parts = [frames(part, hop) for part in (grid.weight, grid.square, grid.sums(weight * y), grid.sums(weight * y**2))]
     shape = len(parts[0]), len(bins)
-    share, rate, count = np.empty(shape, np.float32), np.empty(shape, np.int8), np.empty(shape[0])
+    share = np.zeros((1 if best else len(RATES), *shape), np.float32)
+    rate, count = np.zeros(shape, np.int8), np.empty(shape[0])
     loss = tuple((1.0 / grid.loss(k * step * bins)).astype(np.float32) for k in (1.0, 2.0))
     chunk = max(1, _CELLS // size)
     for begin in range(0, shape[0], chunk):
         rows = slice(begin, begin + chunk)
-        share[rows], rate[rows], count[rows] = _power(*(part[rows] for part in parts), hop, size, bins, loss)
+        some = _Frames(*(part[rows] for part in parts), hop)
+        count[rows] = some.count
+        for k, power in enumerate(_powers(some, size, bins, loss)):
+            if best:
+                better = power > share[0, rows]
+                np.copyto(share[0, rows], power, where=better)
+                np.copyto(rate[rows], np.int8(k), where=better)
+            else:
+                share[k, rows] = power
     return Cells(hop / grid.rate, step, int(bins[0]), share, rate, count)
 
 
@@ -150,48 +172,42 @@ def nats(share: np.ndarray, count: np.ndarray, width: float, highest: float, har
     return np.where(count > ROWS + 4.0 * (harmonics - 1.0), (explained - chance) / LENGTH, 0.0)
 
 
-def _power(
-    weight: np.ndarray,
-    square: np.ndarray,
-    product: np.ndarray,
-    energy: np.ndarray,
-    hop: int,
-    size: int,
-    bins: np.ndarray,
-    loss: tuple[np.ndarray, ...],
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The largest power of all chirp rates, the index of that rate, and the effective number of rows of each frame.
+class _Frames:
+    """Some frames, their rows weighted by the window: weights that sum to one, and centred outputs of variance one."""
+
+    def __init__(self, weight: np.ndarray, square: np.ndarray, product: np.ndarray, energy: np.ndarray, hop: int):
+        shape = window(hop)
+        weight, product = weight * shape, product * shape
+        total = np.maximum(np.sum(weight, axis=1), 1e-300)
+        mean = np.sum(product, axis=1) / total
+        variance = energy @ shape - total * mean**2
+        inverse = np.where(variance > 0, 1.0 / np.sqrt(np.where(variance > 0, total * variance, 1.0)), 0.0)
+        self.hop = hop
+        self.count = total**2 / np.maximum(square @ shape**2, 1e-300)
+        self.product = ((product - mean[:, None] * weight) * inverse[:, None]).astype(np.float32)
+        if np.ptp(weight, axis=0).max() <= 1e-12 * weight.max():  # even without gaps: one frame serves all
+            weight, total = weight[:1], total[:1]
+        self.weight = (weight / total[:, None]).astype(np.float32)
+
+
+def _powers(some: _Frames, size: int, bins: np.ndarray, loss: tuple[np.ndarray, ...]) -> Iterator[np.ndarray]:
+    """The power ``[k, f]`` at each chirp rate.
 
     A wave of rate −r at f is the complex conjugate of one of rate r at −f: one transform serves both.
     """
-    shape, tau = window(hop), np.arange(-REACH * hop, REACH * hop + 1) / hop
-    weight, product = weight * shape, product * shape
-    total = np.maximum(np.sum(weight, axis=1), 1e-300)
-    mean = np.sum(product, axis=1) / total
-    variance = energy @ shape - total * mean**2
-    count = total**2 / np.maximum(square @ shape**2, 1e-300)
-    inverse = np.where(variance > 0, 1.0 / np.sqrt(np.where(variance > 0, total * variance, 1.0)), 0.0)
-    scaled = ((product - mean[:, None] * weight) * inverse[:, None]).astype(np.float32)
-    alike = np.ptp(weight, axis=0).max() <= 1e-12 * weight.max()  # an even record without gaps: one frame serves all
-    weight = (weight[:1] if alike else weight) / (total[:1] if alike else total)[:, None]
-    weight = weight.astype(np.float32)
-    best = np.zeros((len(total), len(bins)), np.float32)
-    chosen = np.zeros(best.shape, np.int8)
+    tau = np.arange(-REACH * some.hop, REACH * some.hop + 1) / some.hop
     low, high = int(bins[0]), int(bins[-1])
     up, down = slice(low, high + 1), slice(size - low, size - high - 1, -1)
     up_twice, down_twice = slice(2 * low, 2 * high + 1, 2), slice(size - 2 * low, size - 2 * high - 1, -2)
-    for k, rate in enumerate(RATES):
+    for rate in RATES:
         if rate >= 0:  # the next one, −rate, has the same transforms
             chirp = np.exp(-1j * np.pi * rate * tau**2).astype(np.complex64)
-            products = _transform(scaled, chirp, size)
-            waves, twices = _transform(weight, chirp, size), _transform(weight, chirp**2, size)
+            products = _transform(some.product, chirp, size)
+            waves, twices = (_transform(some.weight, part, size) for part in (chirp, chirp**2))
         one, two = (down, down_twice) if rate < 0 else (up, up_twice)
-        share = _explained(products[:, one] * loss[0], waves[:, one] * loss[0], twices[:, two] * loss[1])
-        share[:, 1.5 * abs(rate) * size > hop * bins] = 0.0  # a frequency that the chirp turns around is not seen
-        better = share > best
-        np.copyto(best, share, where=better)
-        np.copyto(chosen, np.int8(k), where=better)
-    return best, chosen, count
+        power = _explained(products[:, one] * loss[0], waves[:, one] * loss[0], twices[:, two] * loss[1])
+        power[:, 1.5 * abs(rate) * size > some.hop * bins] = 0.0  # a frequency that the chirp turns around is not seen
+        yield power
 
 
 def _transform(values: np.ndarray, chirp: np.ndarray, size: int) -> np.ndarray:

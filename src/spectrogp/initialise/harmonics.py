@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from .frames import Grid, find_cells, nats
-from .ridges import CYCLES
+from .frames import RATES, Cells, Grid, find_cells, nats
 from .tracks import JUMPS, Path, Track, best_track, between_bins, birth_price, path_of
 
 COMBS = (3, 5, 8, 12)  # numbers of harmonics that are tried
-FINE = 8  # frequencies of a comb to one of a wave
+LOWEST = 0.45  # fundamental, in units of width⁻¹: a window holds one cycle and a half
+LOW = 0.25  # of what harmonics explain, that the lower half of them does at least
 STEP = 0.3  # in units of width⁻¹, frequencies that a window takes for the same
 AGREE = 0.9  # of the gain of an overtone, where its frequency is that of one
 COHERENT = 0.5  # length of the mean of e^i(difference of phases), likewise: it is 1 in step, and 0 for another tone
@@ -22,25 +22,61 @@ COHERENT = 0.5  # length of the mean of e^i(difference of phases), likewise: it 
 
 def find_comb(grid: Grid, y: np.ndarray, weight: np.ndarray, hop: int, highest: float) -> Path | None:
     """The path of the fundamental of largest worth, through windows of width ``hop``; None where none fits the band."""
-    cells = find_cells(grid, y, weight, hop, highest)
-    step, last = cells.step / FINE, cells.first + cells.share.shape[1] - 1
-    first = int(np.ceil(2.0 * CYCLES / (cells.width * step)))
-    paths, total, so_far = [], np.zeros(1, np.float32), 0
+    cells = find_cells(grid, y, weight, hop, highest, best=False)
+    last = cells.first + cells.share.shape[2] - 1
+    paths = []
     for count in COMBS:
-        multiples = np.arange(first, FINE * last // count + 1)  # of the step: all harmonics are in the band
+        step = cells.step / count
+        multiples = np.arange(int(np.ceil(LOWEST / (cells.width * step))), last + 1)  # all harmonics are in the band
         if len(multiples) < 3:
             break
-        total = total[..., : len(multiples)]
-        for h in range(so_far + 1, count + 1):
-            total = total + cells.share[:, np.rint(h * multiples / FINE).astype(np.int64) - cells.first]
-        so_far = count
-        gain = nats(total, cells.count[:, None], cells.width, highest, count)
-        drift = np.zeros_like(gain, np.float32)
+        share, rate = _comb(cells, multiples, count)
+        gain = nats(share, cells.count[:, None], cells.width, highest, count)
+        drift = np.float32(0.5 / (cells.width * step)) * rate
         states, worth = best_track(gain, drift, 0.5 * JUMPS, birth_price(len(gain)))
-        frequency = step * (first + between_bins(gain, drift, states, 0.5 * JUMPS))
-        path = path_of(states, gain, hop, frequency, np.gradient(frequency, cells.width), worth)
-        paths.append(path._replace(harmonics=count))
+        frequency = step * (multiples[0] + between_bins(gain, drift, states, 0.5 * JUMPS))
+        chosen = rate[np.arange(len(gain)), np.maximum(states, 0)] / cells.width**2
+        paths.append(path_of(states, gain, hop, frequency, chosen, worth)._replace(harmonics=count))
     return max(paths, key=lambda path: path.worth, default=None)
+
+
+def _comb(cells: Cells, multiples: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """What the harmonics of a fundamental explain together, ``[k, f]``, and its chirp rate in units of width⁻².
+
+    Fundamentals are ``multiples`` of the cells' step over ``count``. The rate of the h-th harmonic is h times that of the
+    first, and that of the last is one of RATES. Of uneven rows each frequency explains something of every other one: what
+    is usual in a frame does not count. Lines at high multiples alone, as those of a tone whose frequency swings, are no
+    harmonics.
+    """
+    usual = np.median(cells.share[0], axis=1, keepdims=True) / np.log(2.0)  # the mean of noise, whose share is exponential
+    shape = len(cells.count), len(multiples)
+    best, rate, grid = np.zeros(shape, np.float32), np.zeros(shape, np.float32), np.array(RATES)
+    for top in RATES:
+        total = np.zeros(shape, np.float32)
+        for h in range(1, count + 1):
+            if h == count // 2 + 1:
+                low = total.copy()
+            at = np.rint(multiples * h / count).astype(np.int64) - cells.first
+            kind = int(np.argmin(np.abs(grid - top * h / count)))
+            total[:, at >= 0] += cells.share[kind][:, at[at >= 0]] - usual
+        total = np.minimum(total, low / LOW)
+        better = total > best
+        np.copyto(best, total, where=better)
+        np.copyto(rate, np.float32(top / count), where=better)
+    return best, rate
+
+
+def in_step(track: Track) -> float:
+    """How well the harmonics of a track keep step with each other, from 0 to 1: the bicoherence of its waves.
+
+    The phase of w_g w_h w̄_{g+h} is that of the waveform, wherever a cycle begins: it stays if they are harmonics of one
+    tone, and turns if they are tones of their own.
+    """
+    wave, count = track.wave[track.path.alive], track.path.harmonics
+    pairs = [(g, h) for g in range(1, count) for h in range(g, count - g + 1)]
+    products = [wave[:, g - 1] * wave[:, h - 1] * np.conj(wave[:, g + h - 1]) for g, h in pairs]
+    whole = sum(float(np.sum(np.abs(product))) for product in products)
+    return sum(float(np.abs(np.sum(product))) for product in products) / max(whole, 1e-300)
 
 
 def overtones(tracks: list[Track], width: float) -> list[tuple[Track, int]]:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .frames import Grid, even_grid
-from .harmonics import find_comb, overtones
+from .harmonics import COHERENT, find_comb, in_step, overtones
 from .initial import Spectrum
 from .ridges import CYCLES, LENGTH, SIGNIFICANT
 from .tracks import Path, Track, find_path, fit_path
@@ -25,10 +25,9 @@ ALTERNATIVES = 5  # at most
 SHARE = 0.1  # of what was left where it lives, that a further track explains
 WHOLE = 0.02  # of all there is where it lives, likewise
 JOINED = 0.9  # of what tracks are worth one by one, that they are as harmonics of one
-STRETCHES, FRAMES = 3, 48  # of the record, and frames in each, that are looked at for combs first
-COMB_EVERY = 2  # of the widths is tried for combs,
-COMB_ROWS = 5000.0  # in windows of up to so many rows;
-COMB = 0.8  # widths worth so much of the best are tried on the whole record
+ONE = 1.25  # times as much are harmonics of one tone worth as several tones
+COMB_ROWS = 68.0 * 2.0 ** np.arange(6)  # in the windows that are tried for combs
+STRETCHES, FRAMES = 3, 32  # of the record, and frames in each, that are looked at for combs first
 APART = 0.6  # in units of width⁻¹, frequencies that a window tells apart
 
 
@@ -79,6 +78,47 @@ class Tracks(NamedTuple):
         return Spectrum(middle[:, None], spread[:, None], np.sqrt(0.5 * np.mean(amplitude**2, axis=0)))
 
 
+class _Record(NamedTuple):
+    """All rows, and the grid they are on."""
+
+    t: np.ndarray
+    y: np.ndarray
+    weight: np.ndarray
+    highest: float
+    grid: Grid
+
+    def rest(self, signals: np.ndarray | float, hop: int) -> np.ndarray:
+        """What signals leave over, without what is slower than windows of width ``hop`` see."""
+        return self.grid.without_trend(self.y - signals, self.weight, hop)
+
+    def path(self, rest: np.ndarray, hop: int) -> Path:
+        return find_path(self.grid, rest, self.weight, hop, self.highest)
+
+    def comb(self, rest: np.ndarray, hop: int) -> Path | None:
+        return find_comb(self.grid, rest, self.weight, hop, self.highest)
+
+    def track(self, rest: np.ndarray, path: Path) -> Track:
+        return fit_path(self.grid, self.t, rest, self.weight, path, self.highest)
+
+    def tracks(self, tracks: list[Track]) -> Tracks:
+        path, signals = tracks[0].path, np.zeros_like(self.t)
+        for track in tracks:
+            signals += track.signal
+        width = path.hop / self.grid.rate
+        centres = self.grid.start + np.arange(len(path.gain)) * width
+        return Tracks(
+            centres, width, tracks, sum(track.path.worth for track in tracks), self.rest(signals, path.hop)
+        )
+
+    def stretch(self, start: float, length: float) -> _Record | None:
+        """A part of the record, or None where it has few rows."""
+        rows = slice(*np.searchsorted(self.t, [start, start + length]))
+        if rows.stop - rows.start < ROWS:
+            return None
+        t, y, weight = (part[rows] for part in (self.t, self.y, self.weight))
+        return _Record(t, y, weight, self.highest, even_grid(t, weight, self.highest))
+
+
 def find_long(
     t: np.ndarray, y: np.ndarray, weight: np.ndarray, highest: float, count: int | None, max_tracks: int
 ) -> list[Tracks]:
@@ -92,28 +132,25 @@ def find_long(
         count: How many tracks; None for as many as are significant.
         max_tracks: How many of these, at most.
     """
-    grid = even_grid(t, weight, highest)
-    ladder = hops(grid, t, highest)
-    paths = [find_path(grid, grid.without_trend(y, weight, hop), weight, hop, highest) for hop in ladder]
+    record = _Record(t, y, weight, highest, even_grid(t, weight, highest))
+    paths = [record.path(record.rest(0.0, hop), hop) for hop in hops(record.grid, t, highest)]
     best = max((path.worth for path in paths), default=0.0)
-    if count is None and best < SIGNIFICANT:
+    if not paths or (count is None and best < SIGNIFICANT):
         return []
     paths = sorted(paths, key=lambda path: -path.worth)[:ALTERNATIVES]
-    found = [
-        _all_tracks(grid, t, grid.without_trend(y, weight, path.hop), weight, highest, path, count, max_tracks)
-        for path in paths
-        if path.worth >= WORTH * best
-    ]
+    found = [_all_tracks(record, path, count, max_tracks) for path in paths if path.worth >= WORTH * best]
     if count is None:
-        found = [_with_overtones(grid, t, weight, highest, tracks) for tracks in found]
+        found = [_with_overtones(record, tracks) for tracks in found]
     if count is None or count == 1:
-        for hop in _combs(grid, t, y, weight, highest, ladder, best):
-            z = grid.without_trend(y, weight, hop)
-            comb = find_comb(grid, z, weight, hop, highest)
-            if comb is not None:
-                found.append(_gathered(grid, z, [fit_path(grid, t, z, weight, comb, highest)]))
-    found = sorted(found, key=lambda tracks: -tracks.worth)[:ALTERNATIVES]
-    return [tracks for tracks in found if tracks.worth >= WORTH * found[0].worth]
+        for hop in _comb_hops(record, best):
+            rest = record.rest(0.0, hop)
+            comb = record.comb(rest, hop)
+            track = None if comb is None else record.track(rest, comb)
+            if track is not None and in_step(track) > COHERENT:
+                found.append(record.tracks([track]))
+    found = sorted(found, key=lambda tracks: -tracks.worth * (ONE if np.any(tracks.harmonics > 1) else 1.0))
+    best = max(tracks.worth for tracks in found)
+    return [tracks for tracks in found[:ALTERNATIVES] if tracks.worth >= WORTH * best]
 
 
 def hops(grid: Grid, t: np.ndarray, highest: float) -> list[int]:
@@ -126,104 +163,70 @@ def hops(grid: Grid, t: np.ndarray, highest: float) -> list[int]:
     return [hop for hop in dict.fromkeys(ladder) if 2.0 * CYCLES * grid.rate / hop < highest]
 
 
-def _all_tracks(
-    grid: Grid,
-    t: np.ndarray,
-    y: np.ndarray,
-    weight: np.ndarray,
-    highest: float,
-    path: Path,
-    count: int | None,
-    max_tracks: int,
-) -> Tracks:
+def _all_tracks(record: _Record, path: Path, count: int | None, max_tracks: int) -> Tracks:
     """The first path and those after it, each in what those before leave over; then each again without the others."""
-
-    def find(rest: np.ndarray) -> Track:
-        return fit_path(grid, t, rest, weight, find_path(grid, rest, weight, path.hop, highest), highest)
-
-    tracks = [fit_path(grid, t, y, weight, path, highest)]
-    rest, width = y - tracks[0].signal, path.hop / grid.rate
-    while len(tracks) < (max_tracks if count is None else count):
-        track = find(rest)
-        if count is None and not _is_there(track, tracks, rest, y, weight, (t - grid.start) / width, width):
+    hop, whole = path.hop, record.rest(0.0, path.hop)
+    found = record.tracks([record.track(whole, path)])
+    while len(found.tracks) < (max_tracks if count is None else count):
+        track = record.track(found.rest, record.path(found.rest, hop))
+        if count is None and not _is_there(record, track, found, whole):
             break
-        tracks, rest = [*tracks, track], rest - track.signal
-        for k in range(len(tracks)):
-            alone = rest + tracks[k].signal
-            tracks[k] = find(alone)
+        tracks, rest = [*found.tracks, track], found.rest - track.signal
+        for k, before in enumerate(tracks):
+            alone = rest + before.signal
+            tracks[k] = record.track(alone, record.path(alone, hop))
             rest = alone - tracks[k].signal
-    return _gathered(grid, y, tracks)
+        found = record.tracks(tracks)
+    return found
 
 
-def _gathered(grid: Grid, y: np.ndarray, tracks: list[Track]) -> Tracks:
-    path = tracks[0].path
-    width = path.hop / grid.rate
-    centres = grid.start + np.arange(len(path.gain)) * width
-    rest = y - sum((track.signal for track in tracks), np.zeros_like(y))
-    return Tracks(centres, width, tracks, sum(track.path.worth for track in tracks), rest)
-
-
-def _with_overtones(
-    grid: Grid, t: np.ndarray, weight: np.ndarray, highest: float, found: Tracks
-) -> Tracks:
-    """With tracks that are harmonics of one as one track, where that is worth about as much."""
-    fundamentals = overtones(found.tracks, found.width)
-    if len(fundamentals) == len(found.tracks):
-        return found
-    y = found.rest + sum((track.signal for track in found.tracks), np.zeros_like(t))
-    tracks, rest = [], y
-    for track, harmonics in fundamentals:
-        tracks.append(fit_path(grid, t, rest, weight, track.path._replace(harmonics=harmonics), highest))
-        rest = rest - tracks[-1].signal
-    joined = _gathered(grid, y, tracks)
-    return joined if joined.worth >= JOINED * found.worth else found
-
-
-def _combs(
-    grid: Grid, t: np.ndarray, y: np.ndarray, weight: np.ndarray, highest: float, ladder: list[int], worth: float
-) -> list[int]:
-    """Widths through which a fundamental with its harmonics may be worth more than one path, as some stretches say."""
-    span, rates = t[-1] - t[0], {}
-    for hop in ladder[COMB_EVERY::COMB_EVERY]:
-        length = FRAMES * hop / grid.rate
-        if len(t) * hop / (grid.rate * span) * LENGTH > COMB_ROWS:
-            break
-        total = 0.0
-        starts = t[0] + (span - length) * np.linspace(0.0, 1.0, STRETCHES) if STRETCHES * length < span else [t[0]]
-        length = min(length, span) if len(starts) > 1 else span
-        for start in starts:
-            rows = slice(*np.searchsorted(t, [start, start + length]))
-            if rows.stop - rows.start > ROWS:
-                part = even_grid(t[rows], weight[rows], highest)
-                near = max(round(hop * part.rate / grid.rate), 2)
-                z = part.without_trend(y[rows], weight[rows], near)
-                comb = find_comb(part, z, weight[rows], near, highest)
-                total += 0.0 if comb is None else comb.worth
-        rates[hop] = total * span / (length * len(starts))
-    best = max(rates.values(), default=0.0)
-    return [hop for hop, rate in rates.items() if rate > max(worth, COMB * best)]
-
-
-def _is_there(
-    track: Track,
-    others: list[Track],
-    rest: np.ndarray,
-    y: np.ndarray,
-    weight: np.ndarray,
-    place: np.ndarray,
-    width: float,
-) -> bool:
+def _is_there(record: _Record, track: Track, found: Tracks, whole: np.ndarray) -> bool:
     """Whether a further track is significant and not what those before it missed.
 
     It is apart from them at most places, by as much as a window tells apart, and explains enough where it lives.
     """
-    path = track.path
+    path, rest = track.path, found.rest
     if path.worth < SIGNIFICANT:
         return False
-    for other in others:
-        near = np.abs(path.frequency - other.path.frequency) * width < APART
+    for other in found.tracks:
+        near = np.abs(path.frequency - other.path.frequency) * found.width < APART
         if np.sum(path.gain[near & other.path.alive]) > 0.5 * np.sum(path.gain):
             return False
-    lives = weight * path.alive[np.rint(place).astype(np.int64)]
-    before, after, whole = (float(np.sum(lives * part**2)) for part in (rest, rest - track.signal, y))
-    return before - after > max(SHARE * before, WHOLE * whole)
+    place = np.rint((record.t - record.grid.start) / found.width).astype(np.int64)
+    lives = record.weight * path.alive[place]
+    before, after, all_of_it = (float(np.sum(lives * part**2)) for part in (rest, rest - track.signal, whole))
+    return before - after > max(SHARE * before, WHOLE * all_of_it)
+
+
+def _with_overtones(record: _Record, found: Tracks) -> Tracks:
+    """With tracks that are harmonics of one as one track, where that is worth about as much."""
+    fundamentals = overtones(found.tracks, found.width)
+    if len(fundamentals) == len(found.tracks):
+        return found
+    rest = found.rest + sum((track.signal for track in found.tracks), np.zeros_like(found.rest))
+    tracks = []
+    for track, harmonics in fundamentals:
+        tracks.append(record.track(rest, track.path._replace(harmonics=harmonics)))
+        rest = rest - tracks[-1].signal
+    joined = record.tracks(tracks)
+    return joined if joined.worth >= JOINED * found.worth else found
+
+
+def _comb_hops(record: _Record, worth: float) -> list[int]:
+    """Widths through which a fundamental with its harmonics is worth more than a path, as some stretches say; or none."""
+    span, density = record.t[-1] - record.t[0], len(record.t) / (len(record.grid.weight) - 1.0)
+    best, chosen = worth, 0
+    for rows in COMB_ROWS[COMB_ROWS <= len(record.t) / WINDOWS]:
+        hop = max(round(rows / (LENGTH * density)), 2)
+        length = min(FRAMES * hop / record.grid.rate, span / STRETCHES)
+        total = 0.0
+        for start in np.linspace(record.t[0], record.t[-1] - length, STRETCHES):
+            part = record.stretch(start, length)
+            if part is not None:
+                near = max(round(hop * part.grid.rate / record.grid.rate), 2)
+                comb = part.comb(part.rest(0.0, near), near)
+                total += 0.0 if comb is None else comb.worth
+        total *= span / (STRETCHES * length)
+        if total > best:
+            best, chosen = total, hop
+    return [chosen, round(chosen * np.sqrt(2.0))] if chosen else []

@@ -110,7 +110,7 @@ def find_path(grid: Grid, y: np.ndarray, weight: np.ndarray, hop: int, highest: 
         highest: Where the search ends, in cycles per unit.
     """
     cells = find_cells(grid, y, weight, hop, highest)
-    gain = nats(cells.share, cells.count[:, None], cells.width, highest)
+    gain = nats(cells.share[0], cells.count[:, None], cells.width, highest)
     bins = 1.0 / (cells.width * cells.step)  # in width⁻¹
     drift = (0.5 * bins * np.array(RATES)).astype(np.float32)[cells.rate]
     states, worth = best_track(gain, drift, JUMP * bins, birth_price(len(gain)))
