@@ -58,6 +58,9 @@ class InitialValues:
         spread: Standard deviation of the outputs.
         rows: Number of rows.
         smoothness: Lengthscale of the frequencies a priori, in standard deviations of the inputs.
+        harmonics: Number of harmonics ``[a]``, or one number for all: 1 for a sinusoid. The frequency is that of the
+            first, the amplitude that of all together.
+        others: What windows of other widths found in a long record, at their own centres; None for other data.
     """
 
     centres: Place  # [c, d]
@@ -74,6 +77,8 @@ class InitialValues:
     spread: Output  # standard deviation of the outputs
     rows: Unitless
     smoothness: Unitless = 1.0  # lengthscale of frequencies a priori, in std of the inputs
+    harmonics: Unitless = 1  # [a]
+    others: Annotated[tuple[InitialValues, ...] | None, "others"] = None
 
     @property
     def found(self) -> np.ndarray:
@@ -87,6 +92,7 @@ class InitialValues:
             f"input {d}: looked from {low:.3g} to {high:.3g} cycles per unit"
             for d, (low, high) in enumerate(self.band.T)
         ]
+        harmonics = np.broadcast_to(self.harmonics, self.found.shape)
         for a, found in enumerate(self.found):
             if not found:
                 lines.append(f"component {a + 1}: nothing significant; starts at {show_range(self.frequency[:, a])}")
@@ -94,7 +100,9 @@ class InitialValues:
             seen = self.gain[:, a] > 0
             share = f", seen at {np.mean(seen):.0%} of the centres" if np.mean(seen) < 1 else ""
             sigma = show_range(self.amplitude[seen, a, None])
-            lines.append(f"component {a + 1}: {show_range(self.frequency[seen, a])} cycles per unit, σ {sigma}{share}")
+            several = f" with {harmonics[a]} harmonics" if harmonics[a] > 1 else ""
+            frequency = f"{show_range(self.frequency[seen, a])} cycles per unit{several}"
+            lines.append(f"component {a + 1}: {frequency}, σ {sigma}{share}")
         return "\n".join(lines)
 
     def in_units(self, mean: np.ndarray, scale: np.ndarray, output: float) -> InitialValues:
@@ -124,7 +132,10 @@ class InitialValues:
         Some have smoother frequencies, cubic in their logarithm; some stay coherent for longer, which makes the first
         steps of a fit correct the frequencies rather than shorten the lengthscale. In some, components that come near
         each other go on as the other one: a ridge cannot tell whether they cross or turn. Some allow sudden changes.
+        Those of a long record are what windows of other widths found in it.
         """
+        if self.others is not None:
+            return [dataclasses.replace(self, others=()), *self.others]
         if self.frequency.shape[-1] > 1 or not np.any(self.found):
             return [self]
         coherent = dataclasses.replace(self, lengthscale=np.broadcast_to(COHERENT * self.scale, self.lengthscale.shape))
@@ -179,6 +190,7 @@ def _in_units(values: InitialValues | Spectrum, mean: np.ndarray, scale: np.ndar
         "length": lambda value: value * scale,
         "frequency": lambda value: value / scale,
         "output": lambda value: value * output,
+        "others": lambda value: value and tuple(other.in_units(mean, scale, output) for other in value),
         "spectrum": lambda value: Spectrum(**_in_units(value, mean, scale, output)),
         "none": lambda value: value,
     }

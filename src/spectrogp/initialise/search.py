@@ -7,6 +7,7 @@ it in the units of the inputs and outputs that are given.
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,10 +18,12 @@ from ..core import at_least
 from ..models import Data
 from .centres import inducing_inputs
 from .initial import InitialValues, Spectrum
+from .long import find_long
 from .ridges import CENTRES, LENGTH, find_ridges, frequency_grid
 from .waves import SmoothFit, peaks, smooth_fit, smooth_trend
 
-ROWS = 1500  # of the data are looked at, at most: drawn at random from larger ones
+ROWS = 1500  # of the data are looked at in several dimensions, at most: drawn at random from larger ones
+LONG = 1500  # rows beyond which a record in one dimension is long
 
 
 def find_initial_values(
@@ -49,7 +52,8 @@ def find_initial_values(
         at_least(1, components=components)
     data = Data(X, y, error)
     rng = np.random.default_rng(seed)
-    keep = np.sort(rng.permutation(len(data.y))[:ROWS])
+    long = data.X.shape[1] == 1 and len(data.y) > LONG
+    keep = np.argsort(data.X[:, 0], kind="stable") if long else np.sort(rng.permutation(len(data.y))[:ROWS])
     X, y, error = np.asarray(data.X)[keep], np.asarray(data.y)[keep], np.asarray(data.error)[keep]
     extent, scale = np.array([X.min(axis=0), X.max(axis=0)]), X.std(axis=0)
     scale = np.where(scale > 0, scale, 1.0)
@@ -58,9 +62,12 @@ def find_initial_values(
     weight = 1.0 / (error**2 + 0.01 * spread**2)
     weight /= weight.mean()
     highest = None if highest_frequency is None else np.broadcast_to(np.asarray(highest_frequency, float), scale.shape)
-    look = _along_one_input if X.shape[1] == 1 else _over_several_inputs
+    look = _along_a_long_input if long else _along_one_input if X.shape[1] == 1 else _over_several_inputs
     found = look(_Search(X, centred, weight, components, max_components, highest, scale, rng))
-    return InitialValues(scale=scale, extent=extent, spread=spread, rows=len(data.y), **found)
+    first, *others = (
+        InitialValues(scale=scale, extent=extent, spread=spread, rows=len(data.y), **values) for values in found
+    )
+    return dataclasses.replace(first, others=tuple(others)) if long else first
 
 
 class _Search(NamedTuple):
@@ -76,13 +83,43 @@ class _Search(NamedTuple):
     rng: np.random.Generator
 
 
-def _along_one_input(seen: _Search) -> dict[str, Any]:
+def _along_a_long_input(seen: _Search) -> list[dict[str, Any]]:
+    """One dimension and many rows: tracks, for several widths of windows."""
+    X, y, weight, components, max_components, highest, scale, rng = seen
+    t = X[:, 0]
+    smooth = smooth_fit(X, y, scale, rng)
+    if len(np.unique(t)) < 8 or not np.any(y):
+        return [_nothing(X, y, scale, components, smooth)]
+    span = t[-1] - t[0]
+    limit = 0.45 * (len(np.unique(t)) - 1) / span if highest is None else float(highest[0])
+    band = np.array([[1.0 / span], [limit]])
+    every = find_long(t, y, weight, limit, components, max_components)
+    if not every:
+        return [_nothing(X, y, scale, components, smooth) | {"band": band}]
+    return [
+        {
+            "centres": found.centres[:, None],
+            "frequency": found.frequency[..., None],
+            "amplitude": np.clip(found.amplitude / np.sqrt(2.0), 0.05 * y.std(), 2.0 * y.std()),
+            "lengthscale": np.full((*found.gain.shape, 1), np.inf),
+            "gain": found.gain,
+            "harmonics": found.harmonics,
+            "noise": _noise(found.noise(weight), y),
+            "spectrum": found.spectrum(span),
+            "smooth_lengthscale": smooth.lengthscale,
+            "band": band,
+        }
+        for found in every
+    ]
+
+
+def _along_one_input(seen: _Search) -> list[dict[str, Any]]:
     """One dimension: ridges."""
     X, y, weight, components, max_components, highest, scale, rng = seen
     t = X[:, 0]
     smooth = smooth_fit(X, y, scale, rng)
     if len(np.unique(t)) < 8 or not np.any(y):
-        return _nothing(X, y, scale, components, smooth)
+        return [_nothing(X, y, scale, components, smooth)]
     grid = frequency_grid(t, None if highest is None else float(highest[0]))
     centres = np.linspace(t.min(), t.max(), int(np.clip(len(t) // 4, 5, CENTRES)))
     ridges = find_ridges(t, y, weight, centres, grid, components, max_components)
@@ -91,7 +128,7 @@ def _along_one_input(seen: _Search) -> dict[str, Any]:
         X, y, weight, np.arange(step, max(grid[-1], 3 * step), step)[: 2 * ROWS, None], max_components, rng
     )
     if not ridges:
-        return _nothing(X, y, scale, components, smooth) | {"spectrum": spectrum, "band": grid[[0, -1], None]}
+        return [_nothing(X, y, scale, components, smooth) | {"spectrum": spectrum, "band": grid[[0, -1], None]}]
     frequency, amplitude, gain = (
         np.column_stack([getattr(ridge, name) for ridge in ridges]) for name in ("frequency", "amplitude", "gain")
     )
@@ -99,7 +136,7 @@ def _along_one_input(seen: _Search) -> dict[str, Any]:
     rest = y - sum((ridge.signal for ridge in ridges), np.zeros_like(y))
     lengths = sum(float(np.mean(np.ptp(t) / (LENGTH * ridge.width))) for ridge in ridges)
     noise = np.sqrt(np.sum(weight * rest**2) / max(len(y) - 5.0 * lengths, 0.1 * len(y)))
-    return {
+    values = {
         "centres": centres[:, None],
         "frequency": frequency[..., None],
         "amplitude": np.clip(amplitude / np.sqrt(2.0), 0.05 * y.std(), 2.0 * y.std()),
@@ -110,9 +147,10 @@ def _along_one_input(seen: _Search) -> dict[str, Any]:
         "smooth_lengthscale": smooth.lengthscale,
         "band": grid[[0, -1], None],
     }
+    return [values]
 
 
-def _over_several_inputs(seen: _Search) -> dict[str, Any]:
+def _over_several_inputs(seen: _Search) -> list[dict[str, Any]]:
     """Several dimensions: plane waves in what a smooth trend leaves over, and a smooth component beside them.
 
     Candidates are wavevectors all over the box that the data resolve, N^(1/d) to an axis, and, along each axis alone,
@@ -124,7 +162,7 @@ def _over_several_inputs(seen: _Search) -> dict[str, Any]:
     live = span > 0
     smooth = smooth_fit(X, y, scale, rng)
     if n < 16 or not np.any(y) or not np.any(live):
-        return _nothing(X, y, scale, components, smooth)
+        return [_nothing(X, y, scale, components, smooth)]
     span = np.where(live, span, np.inf)
     box = np.where(live, 0.45 * n ** (1.0 / live.sum()) / span, 0.0)
     along = np.where(live, 0.45 * np.array([len(np.unique(column)) - 1 for column in X.T]) / span, 0.0)
@@ -155,7 +193,7 @@ def _over_several_inputs(seen: _Search) -> dict[str, Any]:
             amplitude, gain = np.append(amplitude, 0.5 * y.std()), np.append(gain, 0.0)
     centres = inducing_inputs(X, 30, rng)
     shape = len(centres), len(amplitude)
-    return {
+    values = {
         "centres": centres,
         "frequency": np.broadcast_to(frequency, (*shape, d)),
         "amplitude": np.broadcast_to(amplitude, shape),
@@ -166,6 +204,7 @@ def _over_several_inputs(seen: _Search) -> dict[str, Any]:
         "smooth_lengthscale": smooth.lengthscale,
         "band": np.array([np.where(live, 1.0 / span, 0.0), np.maximum(box, along)]),
     }
+    return [values]
 
 
 def _nothing(
