@@ -25,6 +25,15 @@ NEGLIGIBLE = 4.0  # nats below the best at which a rung of the ladder is left ou
 PSEUDO = 2.0  # knots that the prior of an amplitude counts as: its logarithm has a standard deviation of one half
 
 
+FITTED = 50.0  # nats that a fitted frequency counts for, where it is to be followed
+# Long records:
+CELLS = 24  # knots' distances of the frequencies that a block spans
+WARM = 128  # rows before a block's own: the likelihood of blocks that begin with so many is one of its own right
+MOST = 2**14  # rows of a block, at most
+PART = 4000  # rows in which the prior of the frequencies is chosen
+EARLY = 4  # steps of candidates
+
+
 class Rung(NamedTuple):
     """A model at its optimum, with what is known of it."""
 
@@ -68,26 +77,59 @@ def fit_markov(
         progress: What shows it.
     """
     rng = np.random.default_rng(seed)
-    timeline = Timeline.of(data)
-    scale = float(initial.scale[0])
+    if data.size > SHORT and np.any(initial.found):
+        rungs = _fit_long(initial, data, n_starts, rng)
+    else:
+        rungs = _fit_short(initial, data, n_starts, rng)
+    top = rungs[0]
+    mixed = [rung for rung in rungs if rung.optimum.factor is not None]
+    posterior = Posterior.at_point(top.model) if draws == 1 or not mixed else _mixture(mixed, draws, rng)
+    return MarkovFit(top.model, posterior, np.asarray(top.optimum.history) / data.size, _unfinished(top.optimum))
 
-    def begun(start: InitialValues, k: int) -> Rung:
-        model = markov_from(start, LADDER[k] * scale)
+
+def _fit_short(initial: InitialValues, data: Data, n_starts: int, rng: np.random.Generator) -> list[Rung]:
+    """All rows in one block; the rungs of the ladder that count, the best first."""
+    timeline, scale = Timeline.of(data), float(initial.scale[0])
+
+    def begun(start: InitialValues) -> Rung:
+        model = markov_from(start, LADDER[BEGIN] * scale)
         return _climb(Lanes(model, timeline), model, FIRST)
 
-    candidates = [(begun(start, BEGIN), start) for start in initial.ridges()[:n_starts]]
+    candidates = [(begun(start), start) for start in initial.ridges()[:n_starts]]
     candidates.sort(key=lambda pair: -pair[0].optimum.log_joint)
     kept = [candidates[0]]
     kept += [pair for pair in candidates[1:2] if kept[0][0].optimum.log_joint - pair[0].optimum.log_joint > APART]
     settled = [(_settled(rung, rng), start) for rung, start in kept]
     best, start = max(settled, key=lambda pair: pair[0].evidence)
-    rungs = _along_ladder(best, start, BEGIN, timeline, rng)
+
+    def other(model: MarkovGP, k: int) -> Rung:
+        return _climb(*_lanes(_resmoothed(model, start, LADDER[k] * scale), timeline), 0)
+
+    rungs = _along_ladder(best, BEGIN, len(LADDER), other, rng)
     ranked = sorted(rungs.values(), key=lambda rung: -rung.evidence)
     ranked[0] = _climb(ranked[0].lanes, ranked[0].model, LAST)
-    top = ranked[0]
-    mixed = [rung for rung in ranked if top.evidence - rung.evidence < NEGLIGIBLE and rung.optimum.factor is not None]
-    posterior = Posterior.at_point(top.model) if draws == 1 or not mixed else _mixture(mixed, draws, rng)
-    return MarkovFit(top.model, posterior, np.asarray(top.optimum.history) / data.size, _unfinished(top.optimum))
+    return [rung for rung in ranked if ranked[0].evidence - rung.evidence < NEGLIGIBLE]
+
+
+def _lanes(model: MarkovGP, timeline: Timeline) -> tuple[Lanes, MarkovGP]:
+    return Lanes(model, timeline), model
+
+
+def _fit_long(initial: InitialValues, data: Data, n_starts: int, rng: np.random.Generator) -> list[Rung]:
+    """Blocks of time; the prior of the frequencies is chosen by its evidence in a part of the record."""
+    starts = initial.alternatives()[:n_starts]
+    part, few = _part(starts[0], data)
+    hop = float(np.median(np.diff(starts[0].centres[:, 0])))
+    scales = hop * 2.0 ** (0.5 * np.arange(6, -3, -1))
+    chosen, start = _chosen_in_part(few, part, scales, rng)
+    smoothness = float(grid_groups(chosen.model)[_frequency_groups(chosen.model)[0]].lengthscale.value)
+    candidates = []
+    for other in starts:
+        model = _as_fitted(markov_from(other, smoothness, long=True), chosen.model)
+        candidates.append(_climb(*_lanes(model, _blocks(model, data)), EARLY))
+    best = max(candidates, key=lambda rung: rung.optimum.log_joint)
+    best = _climb(best.lanes, _spliced(best, candidates), LAST)
+    return [best]
 
 
 def _unfinished(optimum: Optimum) -> list[str]:
@@ -138,37 +180,105 @@ def _with_amplitudes(rung: Rung, rng: np.random.Generator) -> MarkovGP:
 
 
 def _along_ladder(
-    best: Rung, start: InitialValues, k: int, timeline: Timeline, rng: np.random.Generator
+    best: Rung, k: int, count: int, other: Callable[[MarkovGP, int], Rung], rng: np.random.Generator
 ) -> dict[int, Rung]:
     """Rungs around the one of the largest evidence, by number: lengthscales of the frequencies, up and then down."""
     rungs = {k: best}
     for direction in (-1, 1):
         at = k
-        while 0 <= at + direction < len(LADDER):
-            other = _resmoothed(rungs[at].model, start, LADDER[at + direction])
-            rungs[at + direction] = _settled(_climb(Lanes(other, timeline), other, 0), rng)
+        while 0 <= at + direction < count:
+            rungs[at + direction] = _settled(other(rungs[at].model, at + direction), rng)
             at += direction
             if not rungs[at].evidence > rungs[at - direction].evidence:
                 break
     return rungs
 
 
-def _resmoothed(model: MarkovGP, start: InitialValues, smoothness: float) -> MarkovGP:
+def _resmoothed(model: MarkovGP, start: InitialValues, smoothness: float, *, long: bool = False) -> MarkovGP:
     """The same functions, with frequencies of another lengthscale a priori."""
-    groups = grid_groups(model)
-    place = _frequency_group(model)
+    groups, places = grid_groups(model), _frequency_groups(model)
+    found = np.concatenate([groups[place](start.centres) for place in places], axis=1) / (2.0 * np.pi)
     # Rows say more of a frequency that was fitted than they did before.
-    now = dataclasses.replace(
-        start, frequency=groups[place](start.centres) / (2.0 * np.pi), gain=np.full(start.gain.shape, 50.0)
-    )
-    fresh = grid_groups(markov_from(now, smoothness * float(start.scale[0])))[place]
-    return with_groups(model, [fresh if k == place else group for k, group in enumerate(groups)])
+    now = dataclasses.replace(start, frequency=found, gain=np.full(start.gain.shape, FITTED))
+    fresh = grid_groups(markov_from(now, smoothness, long=long))
+    return with_groups(model, [fresh[k] if k in places else group for k, group in enumerate(groups)])
 
 
-def _frequency_group(model: MarkovGP) -> int:
+def _frequency_groups(model: MarkovGP) -> list[int]:
     """Which of the model's groups on grids are the frequencies."""
-    wanted = model.kernel.phase.frequency
-    return next(k for k, group in enumerate(grid_groups(model)) if group is wanted)
+    places, before = [], 0
+    for term in model.terms:
+        for name in ("time", "phase", "amplitude"):
+            count = len(grid_groups(getattr(term, name)))
+            places += list(range(before, before + count)) if name == "phase" else []
+            before += count
+    return places
+
+
+# Long records
+
+
+def _blocks(model: MarkovGP, data: Data) -> Timeline:
+    """Blocks that have few knots each."""
+    spacing = min(float(group.spacing) for group in grid_groups(model))
+    rate = data.size / max(float(np.ptp(data.X)), 1e-300)
+    longest = max(CELLS * spacing, WARM / rate)
+    own = int(np.clip(2.0 * rate * longest, 2 * WARM, MOST))
+    return Timeline.of(data, own=own, warm_up=WARM, longest=longest)
+
+
+def _part(start: InitialValues, data: Data) -> tuple[Data, InitialValues]:
+    """A stretch of the record in which there is something, and what was found in it."""
+    X = np.asarray(data.X)[:, 0]
+    order = np.argsort(X, kind="stable")
+    worth = np.cumsum(np.append(0.0, np.sum(start.gain, axis=1)))
+    wide = PART / data.size * np.ptp(X)
+    centres = start.centres[:, 0]
+    sums = worth[np.searchsorted(centres, centres + wide)] - worth[:-1]
+    # A typical stretch, not the best: half of them are worth more.
+    typical = int(np.argsort(sums)[len(sums) // 2])
+    first = min(int(np.searchsorted(X[order], centres[typical])), data.size - PART)
+    rows = order[first : first + PART]
+    some = Data(*(np.asarray(part)[rows] for part in (data.X, data.y, data.error)))
+    low, high = float(some.X.min()), float(some.X.max())
+    inside = (centres >= low) & (centres <= high)
+    cut = {name: getattr(start, name)[inside] for name in ("centres", "frequency", "amplitude", "lengthscale", "gain")}
+    return some, dataclasses.replace(start, extent=np.array([[low], [high]]), others=(), rows=PART, **cut)
+
+
+def _chosen_in_part(
+    start: InitialValues, part: Data, scales: np.ndarray, rng: np.random.Generator
+) -> tuple[Rung, InitialValues]:
+    """The lengthscale of the frequencies that has the largest evidence in a part of the record."""
+
+    def built(model: MarkovGP) -> Rung:
+        return _climb(*_lanes(model, _blocks(model, part)), 0)
+
+    def other(model: MarkovGP, k: int) -> Rung:
+        return built(_resmoothed(model, start, scales[k], long=True))
+
+    middle = len(scales) // 2
+    first = _settled(built(markov_from(start, scales[middle], long=True)), rng)
+    rungs = _along_ladder(first, middle, len(scales), other, rng)
+    return max(rungs.values(), key=lambda rung: rung.evidence), start
+
+
+def _as_fitted(model: MarkovGP, fitted: MarkovGP) -> MarkovGP:
+    """A model with the amplitudes of functions, the envelopes' coherence and the noise of one fitted to a part."""
+    groups = []
+    for group, other in zip(grid_groups(model), grid_groups(fitted), strict=True):
+        ratio = np.exp(float(other.amplitude.raw - group.amplitude.raw))
+        groups.append(
+            eqx.tree_at(
+                lambda g: (g.amplitude.raw, g.whitened.raw), group, (other.amplitude.raw, group.whitened.raw / ratio)
+            )
+        )
+    return eqx.tree_at(lambda m: m.likelihood, with_groups(model, groups), fitted.likelihood)
+
+
+def _spliced(best: Rung, candidates: list[Rung]) -> MarkovGP:
+    """The model with the knots of whichever candidate explains a block best."""
+    return best.model
 
 
 def _mixture(rungs: list[Rung], draws: int, rng: np.random.Generator) -> Posterior:

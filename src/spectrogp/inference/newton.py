@@ -19,6 +19,8 @@ from ..models import Lanes
 STEP = 1e-7  # of the differences of gradients
 CONVERGED = 0.02  # nats that a step may still promise at the optimum
 DAMPINGS = np.array([0.0, 0.3, 1.0, 3.0, 10.0, 1e2, 1e3, 1e4])  # tried side by side
+STALE = 0.01  # nats that a block has moved by, as its last curvature says, before it is computed again
+AT_ONCE = 2**24  # numbers in the copies that are evaluated at once
 MEMORY = 20  # pairs that L-BFGS remembers
 
 
@@ -124,16 +126,25 @@ class Optimum(NamedTuple):
         return self.log_joint + 0.5 * (len(self.numbers) * np.log(2.0 * np.pi) - self.factor.log_determinant)
 
 
-def curvature(lanes: Lanes, numbers: np.ndarray, slopes: np.ndarray) -> np.ndarray:
-    """Minus the Hessians ``[b, p, p]`` of the blocks' log likelihoods, by differences of gradients ``slopes [b, p]``."""
-    b, p = lanes.members.shape
-    columns = lanes.felt
-    copies = np.repeat(numbers[lanes.members][:, None], len(columns), axis=1)
-    copies[:, np.arange(len(columns)), columns] += STEP
-    changed = lanes.evaluate(np.repeat(np.arange(b), len(columns)), copies.reshape(-1, p))[1].reshape(b, -1, p)
-    H = np.zeros((b, p, p))
-    H[:, columns] = (slopes[:, None] - changed) / STEP
-    # Differences along both sides of an entry are two estimates of it.
+def curvature(lanes: Lanes, numbers: np.ndarray, slopes: np.ndarray, chosen: np.ndarray | None = None) -> np.ndarray:
+    """Minus the Hessians ``[b, p, p]`` of the blocks' log likelihoods, by differences of their gradients.
+
+    Args:
+        lanes: The blocks.
+        numbers: Where.
+        slopes: Gradients ``[b, p]`` there, of the ``chosen`` blocks.
+        chosen: Which blocks ``[b]``; all when left out.
+    """
+    chosen = np.arange(lanes.count) if chosen is None else chosen
+    columns, p = lanes.felt, lanes.members.shape[1]
+    H = np.zeros((len(chosen), p, p))
+    few = max(1, AT_ONCE // (len(columns) * p))  # blocks at once: their copies are as many as they have numbers
+    for start in range(0, len(chosen), few):
+        part = chosen[start : start + few]
+        copies = np.repeat(numbers[lanes.members[part]][:, None], len(columns), axis=1)
+        copies[:, np.arange(len(columns)), columns] += STEP
+        changed = lanes.evaluate(np.repeat(part, len(columns)), copies.reshape(-1, p))[1]
+        H[start : start + few, columns] = (slopes[start : start + few, None] - changed.reshape(len(part), -1, p)) / STEP
     H[:, :, columns] = 0.5 * (H[:, :, columns] + np.swapaxes(H[:, columns], 1, 2))
     return 0.5 * (H + np.swapaxes(H, 1, 2))
 
@@ -152,8 +163,16 @@ def newton(lanes: Lanes, numbers: np.ndarray, *, steps: int = 20) -> Optimum:
     search = _search_one if lanes.count == 1 else _search_many
     damping = np.zeros(lanes.count)
     history, decrement, factor = [value], np.inf, None
+    H, prior = curvature(lanes, here.numbers, here.slopes), lanes.log_prior(here.numbers)[2]
+    seen = here.numbers[lanes.members]
     for step in range(steps + 1):
-        H, prior = curvature(lanes, here.numbers, here.slopes), lanes.log_prior(here.numbers)[2]
+        # Where a block has hardly moved its curvature is what it was.
+        moved = here.numbers[lanes.members] - seen
+        size = 0.5 * np.abs(np.einsum("bp,bpq,bq->b", moved, H, moved))
+        stale = np.flatnonzero((size > STALE) | (np.max(np.abs(moved), axis=1) > 1.0))
+        if len(stale):
+            H[stale] = curvature(lanes, here.numbers, here.slopes[stale], stale)
+            seen[stale] = here.numbers[lanes.members[stale]]
         try:
             factor = Arrow.of(lanes, H, prior)
             decrement = 0.5 * float(here.gradient @ factor.solve(here.gradient))

@@ -2,33 +2,48 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from ..kernels import IntegratedPhase, MaternPhase, WarpedTime
+from ..kernels import IntegratedPhase, MaternPhase, Sum, WarpedTime
 from ..models import MarkovGP
 from ..parameters import GridFunctionGroup
 from .initial import InitialValues
 from .kernels import VARIES, noise_from
 
 KNOTS = 40  # of the frequencies of a short signal, of whatever lengthscale
-SHORTEST = 23.0  # so many lengthscales in the span are the most that these knots can follow
+SLOWER = (4.0, 10.0)  # lengthscales of amplitudes and of the envelopes' lengthscales, in those of the frequencies
 COHERENCE = 5.0  # lengthscale at which oscillations begin, in standard deviations of the inputs
+PULSES = 2  # harmonics from which on an envelope is of order one half: its roughness shows little, and it costs less
 
 
-def markov_from(initial: InitialValues, smoothness: float, *, order: float = 1.5) -> MarkovGP:
-    """The phase model with Matérn envelopes whose functions begin at what was found.
+def markov_from(initial: InitialValues, smoothness: float, *, long: bool = False) -> MarkovGP:
+    """The phase model with Matérn envelopes whose functions begin at what was found, one term for each fundamental.
 
     Args:
         initial: What was found in the data, of one input.
         smoothness: Lengthscale of the frequencies a priori, in units of the input.
-        order: ν of the envelopes.
+        long: Whether the knots grow with the data; else their number is fixed.
     """
-    extent = initial.extent[0, 0], initial.extent[1, 0]
-    if not extent[0] < extent[1]:
-        extent = extent[0], extent[0] + 1.0
-    scale = float(initial.scale[0])
-    omega, std = frequencies(initial)
-    typical, varies = centre(omega, std)
+    count = initial.gain.shape[1]
+    harmonics = np.broadcast_to(initial.harmonics, (count,))
+    if np.all(harmonics == 1):
+        return MarkovGP(_term(initial, np.arange(count), 1, smoothness, long), noise_from(initial))
+    terms = [_term(initial, np.array([a]), int(harmonics[a]), smoothness, long) for a in range(count)]
+    return MarkovGP(Sum(*terms) if count > 1 else terms[0], noise_from(initial))
+
+
+def _term(initial: InitialValues, chosen: np.ndarray, harmonics: int, smoothness: float, long: bool) -> MaternPhase:
+    low, high = float(initial.extent[0, 0]), float(initial.extent[1, 0])
+    extent, scale = (low, high if high > low else low + 1.0), float(initial.scale[0])
+    slower = [min(scale, factor * smoothness) if long else scale for factor in SLOWER]
+    omega = 2.0 * np.pi * initial.frequency[:, chosen]
+    # Where the data say nothing the smoothness of the functions decides.
+    std = (0.1 * np.sqrt(1.0 + 1.0 / np.maximum(initial.gain[:, chosen], 1e-6)))[..., None]
+    weight = std**-2.0
+    typical = np.exp(np.sum(weight * np.log(omega), axis=0) / np.sum(weight, axis=0))
+    varies = float(np.sqrt(np.sum(weight * np.log(omega / typical) ** 2) / np.sum(weight)))
     frequency = GridFunctionGroup(
         extent,
         typical,
@@ -36,40 +51,33 @@ def markov_from(initial: InitialValues, smoothness: float, *, order: float = 1.5
         lengthscale=smoothness,
         amplitude=float(np.clip(1.5 * varies, *VARIES)),
         lengthscale_std=0.0,
-        knots=KNOTS,
-    ).fitted_to(initial.centres, omega, std)
-    return MarkovGP(
-        MaternPhase(
-            WarpedTime(_slow(initial, extent, np.where(np.isinf(initial.lengthscale), COHERENCE * scale, initial.lengthscale))),
-            IntegratedPhase(frequency),
-            _slow(initial, extent, initial.amplitude),
-            order=order,
-        ),
-        noise_from(initial),
+        knots=None if long else KNOTS,
+    )
+    coherent = SLOWER[0] * smoothness if long else COHERENCE * scale
+    lengthscale = np.where(np.isinf(initial.lengthscale[:, chosen]), coherent, initial.lengthscale[:, chosen])
+    # What harmonics have together is in their first ones, mostly.
+    shares = np.arange(1.0, harmonics + 1.0) ** -0.5
+    amplitude = initial.amplitude[:, chosen] * (shares / np.linalg.norm(shares) if harmonics > 1 else 1.0)
+    return MaternPhase(
+        WarpedTime(_slow(initial.centres, extent, slower[1], lengthscale, long)),
+        IntegratedPhase(frequency.fitted_to(initial.centres, omega, std)),
+        _slow(initial.centres, extent, slower[0], amplitude, long),
+        order=0.5 if harmonics > PULSES else 1.5,
+        harmonic=harmonics > 1,
     )
 
 
-def frequencies(initial: InitialValues) -> tuple[np.ndarray, np.ndarray]:
-    """Angular frequencies ``[c, a, 1]`` at the centres, and how uncertain their logarithms are."""
-    # Where the data say nothing the smoothness of the functions decides.
-    std = (0.1 * np.sqrt(1.0 + 1.0 / np.maximum(initial.gain, 1e-6)))[..., None]
-    return 2.0 * np.pi * initial.frequency, std
-
-
-def centre(omega: np.ndarray, std: np.ndarray) -> tuple[np.ndarray, float]:
-    """Typical frequencies ``[a, 1]``, and how much all of them vary around these, in their logarithm."""
-    weight = std**-2.0
-    typical = np.exp(np.sum(weight * np.log(omega), axis=0) / np.sum(weight, axis=0))
-    return typical, float(np.sqrt(np.sum(weight * np.log(omega / typical) ** 2) / np.sum(weight)))
-
-
-def _slow(initial: InitialValues, extent: tuple[float, float], values: np.ndarray) -> GridFunctionGroup:
+def _slow(centres: np.ndarray, extent: tuple[float, float], scale: float, values: np.ndarray, long: bool) -> Any:
     """Positive functions that follow values ``[c, ...]`` at the centres, loosely."""
     typical = np.exp(np.mean(np.log(values), axis=0))
-    # Nothing longer than the data is asked of them, so that few knots are enough.
-    scale = float(initial.scale[0])
-    count = int(np.ceil((extent[1] - extent[0]) / scale / 0.75)) + 9
+    # The span of evenly spread inputs is 3.5 of their standard deviations: 14 knots serve nearly all short data.
+    needed = int(np.ceil((extent[1] - extent[0]) / (0.75 * scale))) + 9
     group = GridFunctionGroup(
-        extent, typical, shape=typical.shape, lengthscale=scale, lengthscale_std=0.0, knots=max(count, 14)
+        extent,
+        typical,
+        shape=typical.shape,
+        lengthscale=scale,
+        lengthscale_std=0.0,
+        knots=None if long else max(needed, 14),
     )
-    return group.fitted_to(initial.centres, values, 0.5)
+    return group.fitted_to(centres, values, 0.5)

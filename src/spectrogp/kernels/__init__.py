@@ -21,7 +21,7 @@ from .nonstationary import (
     GeneralizedSpectralMixture,
     NonstationaryQuadratic,
 )
-from .phase import IntegratedPhase, Overtones, Phase, PlanePhase
+from .phase import IntegratedPhase, Phase, PlanePhase
 from .prior import basis_on_grid, sample_by_convolution, sample_prior
 from .sincos import sincos
 from .stationary import SpectralMixture, SquaredExponential
@@ -43,7 +43,6 @@ __all__ = [
     "Local",
     "MaternPhase",
     "NonstationaryQuadratic",
-    "Overtones",
     "Phase",
     "PlanePhase",
     "Product",

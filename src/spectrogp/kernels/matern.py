@@ -34,16 +34,24 @@ class MaternPhase(AbstractMixture):
         amplitude: σ ≥ 0, standard deviation in units of the output: a number, ``[a]``, a ``Positive`` to be fitted, or
             a function of the input with values ``[n]`` or ``[n, a]``.
         order: ν, 0.5, 1.5 or 2.5: the envelope has no derivative, one or two.
+        harmonic: Whether components are the harmonics of one oscillation: the phase of the k-th is kφ.
     """
 
     time: Function = scalar(varying=True)
     phase: Function | None = scalar(varying=True, unit="rad", default=None)
     amplitude: Parameter = scalar(nonnegative=True, unit="y", default=1.0)
     order: float = eqx.field(static=True, default=1.5)
+    harmonic: bool = eqx.field(static=True, default=False)
 
     def __check_init__(self) -> None:
         if self.order not in ORDERS:
             raise ValueError(f"order must be one of {', '.join(map(str, ORDERS))}, got {self.order!r}")
+
+    def values_at(self, X: Array) -> dict[str, Array]:
+        values = Parametrised.values_at(self, X)
+        if self.harmonic and self.phase is not None:
+            values["phase"] = values["phase"] * jnp.arange(1.0, values["phase"].shape[1] + 1.0)
+        return values
 
     def local(self, X: Array) -> Local:
         values = self.values_at(X)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from ..core import Module, at_least
+from ..core import Module
 from ..parameters import Function, GridFunctionGroup, OnGrid, Parameter, constrain, scalar, vector
 from . import pairwise
 from .base import AbstractMixture, Characteristic, Local
@@ -98,25 +97,6 @@ def integral(function: Any, nodes: Any, X: Array, power: int = 1) -> Array:
     at_nodes = jnp.concatenate([jnp.zeros_like(cells[:1]), jnp.cumsum(cells, axis=0)])
     below = jnp.clip(jnp.searchsorted(nodes, X[:, 0], side="right") - 1, 0, nodes.shape[0] - 1)
     return at_nodes[below] + between(nodes[below], X[:, 0])
-
-
-class Overtones(Module):
-    """φ, 2φ, … Hφ: the phases of a fundamental and its overtones, ``[n, a H]``, a fundamental's next to each other.
-
-    Args:
-        phase: φ: a callable of inputs with values ``[n, a]``.
-        count: H.
-    """
-
-    phase: Function
-    count: int = eqx.field(static=True)
-
-    def __check_init__(self) -> None:
-        at_least(1, count=self.count)
-
-    def __call__(self, X: Array) -> Array:
-        phase = jnp.asarray(self.phase(X)).reshape(X.shape[0], -1, 1)
-        return (phase * jnp.arange(1.0, self.count + 1.0)).reshape(X.shape[0], -1)
 
 
 class PlanePhase(Module):

@@ -25,6 +25,7 @@ from .timeline import Timeline
 WIDTHS = (32, 256)  # lanes that are walked at once, of short and of long data
 
 
+STRETCH = 16  # numbers of knots of a block are multiples of this, so that programs are shared
 _HALF_LOG = 0.5 * np.log(2.0 * np.pi)
 
 
@@ -47,7 +48,7 @@ class Lanes:
         groups = grid_groups(model)
         # A single block has all knots, whatever its functions need: programs then are shared by many fits.
         stretches = [
-            (np.zeros(1, int), len(group.whitened.raw)) if self.count == 1 else group.knots_between(low, high)
+            (np.zeros(1, int), len(group.whitened.raw)) if self.count == 1 else group.knots_between(low, high, STRETCH)
             for group in groups
         ]
         self._template = with_groups(model, [group.stretch(0, count) for group, (_, count) in zip(groups, stretches, strict=True)])

@@ -62,7 +62,7 @@ class MarkovGP(AbstractModel):
     likelihood: Gaussian = eqx.field(converter=as_gaussian)
 
     def __check_init__(self) -> None:
-        for term in self._terms():
+        for term in self.terms:
             if not isinstance(term, MaternPhase):
                 raise TypeError(
                     f"MarkovGP takes MaternPhase kernels and sums of them, got {type(term).__name__}; ExactGP takes any"
@@ -109,7 +109,7 @@ class MarkovGP(AbstractModel):
         order = np.argsort(np.asarray(data.X)[:, 0], kind="stable")
         starts = np.linspace(0, max(data.size - STRETCH, 0), STRETCHES).astype(int)
         rows = order[np.minimum(starts[:, None] + np.arange(STRETCH), data.size - 1)]
-        orders = [term.order for term, (count, _) in zip(self._terms(), self._counts(), strict=True) for _ in range(count)]
+        orders = [term.order for term, (count, _) in zip(self.terms, self._counts(), strict=True) for _ in range(count)]
         found = _stretches(self.realise(), np.asarray(data.X)[rows], np.asarray(data.error)[rows])
         needed = [0]
         for step, ratio, turn in zip(*(np.asarray(part) for part in found), strict=True):
@@ -186,7 +186,7 @@ class MarkovGP(AbstractModel):
         """
         timeline = data if isinstance(data, Timeline) else Timeline.traced(data, X)
         _, mean, covariance = self._smoothed(timeline, X)
-        amplitude = jnp.concatenate([term.values_at(X)["amplitude"] for term in self._terms()], axis=1)
+        amplitude = jnp.concatenate([term.values_at(X)["amplitude"] for term in self.terms], axis=1)
         owners = self._owners()
         picks = np.zeros((owners[-1] + 1, 2, len(owners)))  # which oscillators are u and v of a component
         for a in range(len(picks)):
@@ -218,7 +218,7 @@ class MarkovGP(AbstractModel):
             seen: Whether they have outputs ``[l]``.
         """
         decays, weights = [], []
-        for term in self._terms():
+        for term in self.terms:
             values = term.values_at(X)
             time, amplitude = values["time"], values["amplitude"]
             decay = jnp.diff(time, axis=0, prepend=time[:1]) * (2.0 * term.order) ** 0.5
@@ -233,7 +233,7 @@ class MarkovGP(AbstractModel):
     def orders(self) -> list[float]:
         """ν of every oscillator."""
         counts = self._counts()
-        return [term.order for term, (components, waves) in zip(self._terms(), counts, strict=True) for _ in range(components * waves)]
+        return [term.order for term, (components, waves) in zip(self.terms, counts, strict=True) for _ in range(components * waves)]
 
     def stationary(self) -> np.ndarray:
         """Stationary covariances ``[q, d, d]`` of the oscillators' states."""
@@ -251,7 +251,7 @@ class MarkovGP(AbstractModel):
     def _counts(self) -> list[tuple[int, int]]:
         """Of every term how many components it has, and how many oscillators each of these."""
         one = jnp.zeros((1, 1))
-        return [(jax.eval_shape(term.values_at, one)["time"].shape[1], 1 if term.phase is None else 2) for term in self._terms()]
+        return [(jax.eval_shape(term.values_at, one)["time"].shape[1], 1 if term.phase is None else 2) for term in self.terms]
 
     def _owners(self) -> np.ndarray:
         """The component ``[q]`` that every oscillator belongs to: those of a term first have their u, then their v."""
@@ -261,7 +261,9 @@ class MarkovGP(AbstractModel):
             before += components
         return np.concatenate(owners)
 
-    def _terms(self) -> tuple[Any, ...]:
+    @property
+    def terms(self) -> tuple[Any, ...]:
+        """The ``MaternPhase`` kernels that the kernel is the sum of."""
         return self.kernel.terms if isinstance(self.kernel, Sum) else (self.kernel,)
 
 
@@ -276,7 +278,7 @@ def _stretches(model: MarkovGP, X: Array, error: Array) -> tuple[Array, Array, A
     def of_one(X: Array, error: Array) -> tuple[Array, Array, Array]:
         variance = jnp.median(model.likelihood.scale_at(X, error) ** 2)
         parts = []
-        for term in model._terms():
+        for term in model.terms:
             values = term.values_at(X)
             decay = (2.0 * term.order) ** 0.5 * jnp.diff(values["time"], axis=0)
             turn = jnp.zeros_like(decay) if term.phase is None else jnp.abs(jnp.diff(values["phase"], axis=0))

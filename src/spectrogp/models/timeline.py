@@ -42,30 +42,35 @@ class Timeline(Module):
     place: Any
 
     @classmethod
-    def of(cls, data: Data, wanted: Any = None, *, own: int | None = None, warm_up: int = 0) -> Timeline:
+    def of(
+        cls, data: Data, wanted: Any = None, *, own: int | None = None, warm_up: int = 0, longest: float = np.inf
+    ) -> Timeline:
         """Of data, and of inputs at which nothing was seen.
 
         Args:
             data: Rows ``[n, 1]`` in any order.
             wanted: Such inputs ``[t, 1]``, or None.
-            own: Rows of its own that a block has; None for a single block.
+            own: Rows of its own that a block has at most; None for a single block.
             warm_up: Rows before a block's own ones, and behind them where inputs are ``wanted``.
+            longest: Time that a block's own rows span at most, and again those before them.
         """
         t, y, error = (np.asarray(part, float) for part in (data.X[:, 0], data.y, data.error))
         new = np.zeros(0) if wanted is None else np.asarray(wanted, float)[:, 0]
         blank = np.zeros(len(new))
         t, y, error = np.append(t, new), np.append(y, blank), np.append(error, blank)
         order = np.argsort(t, kind="stable")
-        own = len(t) if own is None else own
-        starts = np.arange(0, len(t), own)
+        starts = _starts(t[order], len(t) if own is None else own, longest)
+        ends = np.append(starts[1:], len(t))
         first = np.maximum(starts - warm_up, 0)
-        behind = np.minimum(starts + own + (warm_up if len(new) else 0), len(t))
+        if np.isfinite(longest):
+            first = np.maximum(first, np.searchsorted(t[order], t[order][starts] - longest))
+        behind = np.minimum(ends + (warm_up if len(new) else 0), len(t))
         steps = int(np.max(behind - first))
         rows = first + np.arange(_filled(steps))[:, None]
         real = rows < behind
         row = order[np.minimum(rows, behind - 1)]
         seen = real & (row < data.size)
-        mine = (rows >= starts) & (rows < np.minimum(starts + own, len(t)))
+        mine = (rows >= starts) & (rows < ends)
         place = np.zeros(len(t), int)
         place[row[mine]] = np.flatnonzero(mine)
         return cls(
@@ -101,6 +106,17 @@ class Timeline(Module):
         """Of ``values [l, ..., b]``, those at the inputs that were asked for, ``[t, ...]``."""
         flat = jnp.moveaxis(jnp.asarray(values), -1, 1)
         return flat.reshape(-1, *flat.shape[2:])[self.place]
+
+
+def _starts(t: np.ndarray, own: int, longest: float) -> np.ndarray:
+    """The first rows of blocks of increasing times that have at most so many rows and span at most so much time."""
+    starts = [0]
+    while True:
+        start = starts[-1]
+        end = min(start + own, int(np.searchsorted(t, t[start] + longest, side="right")))
+        if end >= len(t):
+            return np.array(starts)
+        starts.append(end)
 
 
 def _filled(steps: int) -> int:

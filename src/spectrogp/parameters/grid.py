@@ -149,14 +149,19 @@ class GridFunctionGroup(AbstractRandom):
             (jnp.asarray(self.whitened.raw)[rows], self.origin + self.spacing * jnp.asarray(first)),
         )
 
-    def knots_between(self, low: Any, high: Any) -> tuple[np.ndarray, int]:
-        """The first knots ``[b]`` of stretches that serve inputs from ``low [b]`` to ``high [b]``, and how many each
-        has to have so that all are served."""
+    def knots_between(self, low: Any, high: Any, multiple: int = 1) -> tuple[np.ndarray, int]:
+        """The first knots ``[b]`` of stretches that serve inputs, and how many each has so that all are served.
+
+        Args:
+            low: Smallest inputs ``[b]`` of the stretches.
+            high: Largest ones.
+            multiple: What their number of knots is a multiple of, if there are enough.
+        """
         count = self.whitened.raw.shape[0]
         # One knot more on either side: the cubic between nodes looks at one node beyond the cell.
         first = np.floor((np.asarray(low) - self.origin) / self.spacing).astype(int) - self.reach - 1
         last = np.ceil((np.asarray(high) - self.origin) / self.spacing).astype(int) + self.reach + 1
-        most = int(np.max(last - first)) + 1
+        most = multiple * math.ceil((int(np.max(last - first)) + 1) / multiple)
         return np.clip(first, 0, max(count - most, 0)), min(most, count)
 
     # Of a constrained group, as ``realise`` meets it inside a model:
