@@ -27,11 +27,11 @@ PSEUDO = 2.0  # knots that the prior of an amplitude counts as: its logarithm ha
 
 FITTED = 50.0  # nats that a fitted frequency counts for, where it is to be followed
 # Long records:
-CELLS = 24  # knots' distances of the frequencies that a block spans
-WARM = 128  # rows before a block's own: the likelihood of blocks that begin with so many is one of its own right
-MOST = 2**14  # rows of a block, at most
+# Rows of a block, at least and at most: between them so many that it spans a few knots. A third more come before them;
+# the likelihood of blocks that warm up so little is one in its own right (Vecchia 1988, by blocks).
+CELLS, OWN = 8.0, (384, 2**14)
 PART = 4000  # rows in which the prior of the frequencies is chosen
-EARLY = 4  # steps of candidates
+POOR = 6.0  # times the usual spread of blocks' log likelihoods a row, below their median: there a cycle may be lost
 
 
 class Rung(NamedTuple):
@@ -91,14 +91,19 @@ def _fit_short(initial: InitialValues, data: Data, n_starts: int, rng: np.random
     """All rows in one block; the rungs of the ladder that count, the best first."""
     timeline, scale = Timeline.of(data), float(initial.scale[0])
 
-    def begun(start: InitialValues) -> Rung:
-        model = markov_from(start, LADDER[BEGIN] * scale)
-        return _climb(Lanes(model, timeline), model, FIRST)
+    def begun(start: InitialValues, loose: bool = False) -> tuple[Rung, InitialValues]:
+        model = markov_from(start, LADDER[BEGIN] * scale, loose=loose)
+        return _climb(*_lanes(model, timeline), FIRST), start
 
-    candidates = [(begun(start), start) for start in initial.ridges()[:n_starts]]
+    candidates = [begun(start) for start in initial.ridges()[:n_starts]]
+    if n_starts > 1:
+        loose = begun(initial, loose=True)
+        best = max(rung.optimum.log_joint for rung, _ in candidates)
+        if loose[0].optimum.log_joint > best:
+            candidates += [loose, begun(_unwound(loose[0].model, initial, data))]
     candidates.sort(key=lambda pair: -pair[0].optimum.log_joint)
     kept = [candidates[0]]
-    kept += [pair for pair in candidates[1:2] if kept[0][0].optimum.log_joint - pair[0].optimum.log_joint > APART]
+    kept += [pair for pair in candidates[1:3] if kept[-1][0].optimum.log_joint - pair[0].optimum.log_joint > APART]
     settled = [(_settled(rung, rng), start) for rung, start in kept]
     best, start = max(settled, key=lambda pair: pair[0].evidence)
 
@@ -111,6 +116,23 @@ def _fit_short(initial: InitialValues, data: Data, n_starts: int, rng: np.random
     return [rung for rung in ranked if ranked[0].evidence - rung.evidence < NEGLIGIBLE]
 
 
+def _unwound(model: MarkovGP, initial: InitialValues, data: Data) -> InitialValues:
+    """Initial values with frequencies that have in them what the envelopes turn by: f = Re[(u − iv) e^{iφ}]."""
+    low, high = initial.extent[:, 0]
+    X = np.linspace(low, high, 8 * len(initial.centres))[:, None]
+    mean = np.asarray(model.realise().envelope(model.prepare(data, X), X)[0])
+    turn = np.gradient(-np.unwrap(np.arctan2(mean[..., 1], mean[..., 0]), axis=0), X[:, 0], axis=0)
+    # How far it can be trusted shows in the size of the envelope.
+    size = np.sum(mean**2, axis=-1)
+    frequency = initial.frequency.copy()
+    fitted = np.concatenate([group(initial.centres) for group in _frequencies(model)], axis=1)[..., 0]
+    for a in range(frequency.shape[1]):
+        near = np.exp(-0.5 * ((initial.centres - X[:, 0]) / (initial.centres[1, 0] - initial.centres[0, 0])) ** 2) * size[:, a]
+        total = (fitted[:, a] + near @ turn[:, a] / np.sum(near, axis=1)) / (2.0 * np.pi)
+        frequency[:, a, 0] = np.maximum(total, 0.3 * fitted[:, a] / (2.0 * np.pi))
+    return dataclasses.replace(initial, frequency=frequency, gain=np.full(initial.gain.shape, FITTED))
+
+
 def _lanes(model: MarkovGP, timeline: Timeline) -> tuple[Lanes, MarkovGP]:
     return Lanes(model, timeline), model
 
@@ -121,15 +143,10 @@ def _fit_long(initial: InitialValues, data: Data, n_starts: int, rng: np.random.
     part, few = _part(starts[0], data)
     hop = float(np.median(np.diff(starts[0].centres[:, 0])))
     scales = hop * 2.0 ** (0.5 * np.arange(6, -3, -1))
-    chosen, start = _chosen_in_part(few, part, scales, rng)
+    chosen = _chosen_in_part(few, part, scales, rng)
     smoothness = float(grid_groups(chosen.model)[_frequency_groups(chosen.model)[0]].lengthscale.value)
-    candidates = []
-    for other in starts:
-        model = _as_fitted(markov_from(other, smoothness, long=True), chosen.model)
-        candidates.append(_climb(*_lanes(model, _blocks(model, data)), EARLY))
-    best = max(candidates, key=lambda rung: rung.optimum.log_joint)
-    best = _climb(best.lanes, _spliced(best, candidates), LAST)
-    return [best]
+    models = [_as_fitted(markov_from(start, smoothness, long=True), chosen.model) for start in starts]
+    return [_mended(_climb(*_lanes(models[0], _blocks(models[0], data)), LAST), models[1:])]
 
 
 def _unfinished(optimum: Optimum) -> list[str]:
@@ -191,6 +208,8 @@ def _along_ladder(
             at += direction
             if not rungs[at].evidence > rungs[at - direction].evidence:
                 break
+        if at != k + direction:  # it rose at least once: the other side lies lower
+            break
     return rungs
 
 
@@ -215,16 +234,20 @@ def _frequency_groups(model: MarkovGP) -> list[int]:
     return places
 
 
+def _frequencies(model: MarkovGP) -> list[GridFunctionGroup]:
+    groups = grid_groups(model)
+    return [groups[k] for k in _frequency_groups(model)]
+
+
 # Long records
 
 
 def _blocks(model: MarkovGP, data: Data) -> Timeline:
-    """Blocks that have few knots each."""
+    """Blocks that have few knots each, of a number of rows that is nearly always the same."""
     spacing = min(float(group.spacing) for group in grid_groups(model))
     rate = data.size / max(float(np.ptp(data.X)), 1e-300)
-    longest = max(CELLS * spacing, WARM / rate)
-    own = int(np.clip(2.0 * rate * longest, 2 * WARM, MOST))
-    return Timeline.of(data, own=own, warm_up=WARM, longest=longest)
+    own = int(np.clip(CELLS * spacing * rate, *OWN))
+    return Timeline.of(data, own=own, warm_up=own // 3, longest=2.0 * own / rate)
 
 
 def _part(start: InitialValues, data: Data) -> tuple[Data, InitialValues]:
@@ -246,9 +269,7 @@ def _part(start: InitialValues, data: Data) -> tuple[Data, InitialValues]:
     return some, dataclasses.replace(start, extent=np.array([[low], [high]]), others=(), rows=PART, **cut)
 
 
-def _chosen_in_part(
-    start: InitialValues, part: Data, scales: np.ndarray, rng: np.random.Generator
-) -> tuple[Rung, InitialValues]:
+def _chosen_in_part(start: InitialValues, part: Data, scales: np.ndarray, rng: np.random.Generator) -> Rung:
     """The lengthscale of the frequencies that has the largest evidence in a part of the record."""
 
     def built(model: MarkovGP) -> Rung:
@@ -260,11 +281,11 @@ def _chosen_in_part(
     middle = len(scales) // 2
     first = _settled(built(markov_from(start, scales[middle], long=True)), rng)
     rungs = _along_ladder(first, middle, len(scales), other, rng)
-    return max(rungs.values(), key=lambda rung: rung.evidence), start
+    return max(rungs.values(), key=lambda rung: rung.evidence)
 
 
 def _as_fitted(model: MarkovGP, fitted: MarkovGP) -> MarkovGP:
-    """A model with the amplitudes of functions, the envelopes' coherence and the noise of one fitted to a part."""
+    """A model with the amplitudes of functions and the noise of one fitted to a part of the record."""
     groups = []
     for group, other in zip(grid_groups(model), grid_groups(fitted), strict=True):
         ratio = np.exp(float(other.amplitude.raw - group.amplitude.raw))
@@ -276,9 +297,34 @@ def _as_fitted(model: MarkovGP, fitted: MarkovGP) -> MarkovGP:
     return eqx.tree_at(lambda m: m.likelihood, with_groups(model, groups), fitted.likelihood)
 
 
-def _spliced(best: Rung, candidates: list[Rung]) -> MarkovGP:
-    """The model with the knots of whichever candidate explains a block best."""
-    return best.model
+def _mended(rung: Rung, others: list[MarkovGP]) -> Rung:
+    """Blocks that are far less likely than others begin again where other windows saw the frequency.
+
+    A lost cycle is a mode of its own, which no optimiser leaves; but it lies in one place, and so can be mended there.
+    """
+    for other in others:
+        lanes, numbers = rung.lanes, rung.optimum.numbers
+        values = lanes.log_likelihoods(numbers)[0]
+        poor = _poor(lanes, values)
+        if not np.any(poor):
+            break
+        seen = np.where(lanes.timeline.weight > 0, lanes.timeline.t, np.nan)
+        low, high = np.nanmin(seen, axis=0)[poor], np.nanmax(seen, axis=0)[poor]
+        reach = 4.0 * float(np.median(high - low))
+        near = np.any((lanes.places[:, None] > low - reach) & (lanes.places[:, None] < high + reach), axis=1)
+        replaced = np.append(near, np.zeros(lanes.border, bool))
+        trial = _climb(lanes, lanes.at(np.where(replaced, lanes.join(other), numbers)), THEN)
+        if trial.optimum.log_joint > rung.optimum.log_joint:
+            rung = _climb(lanes, trial.model, THEN)
+    return rung
+
+
+def _poor(lanes: Lanes, values: np.ndarray) -> np.ndarray:
+    """Which blocks have a log likelihood a row far below that of most."""
+    each = values / np.maximum(np.sum(lanes.timeline.weight, axis=0), 1.0)
+    middle = np.median(each)
+    spread = 1.4826 * np.median(np.abs(each - middle))
+    return np.asarray(each < middle - POOR * spread)
 
 
 def _mixture(rungs: list[Rung], draws: int, rng: np.random.Generator) -> Posterior:

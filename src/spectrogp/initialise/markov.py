@@ -4,37 +4,47 @@ from __future__ import annotations
 
 from typing import Any
 
+import equinox as eqx
 import numpy as np
 
 from ..kernels import IntegratedPhase, MaternPhase, Sum, WarpedTime
 from ..models import MarkovGP
-from ..parameters import GridFunctionGroup
+from ..parameters import GridFunctionGroup, Normal, Real
 from .initial import InitialValues
 from .kernels import VARIES, noise_from
 
 KNOTS = 40  # of the frequencies of a short signal, of whatever lengthscale
 SLOWER = (4.0, 10.0)  # lengthscales of amplitudes and of the envelopes' lengthscales, in those of the frequencies
-COHERENCE = 5.0  # lengthscale at which oscillations begin, in standard deviations of the inputs
+# Lengthscales of oscillations, in standard deviations of the inputs or, of long data, in lengthscales of the frequencies:
+# a priori, with the standard deviation of their logarithm, and where those that have lost their phase begin. What an
+# envelope's own turning could explain belongs to the frequency, unless the data say much else.
+COHERENT, SURE, LOOSE = (20.0, 40.0), 0.5, (3.0, 4.0)
 PULSES = 2  # harmonics from which on an envelope is of order one half: its roughness shows little, and it costs less
 
 
-def markov_from(initial: InitialValues, smoothness: float, *, long: bool = False) -> MarkovGP:
+def markov_from(initial: InitialValues, smoothness: float, *, long: bool = False, loose: bool = False) -> MarkovGP:
     """The phase model with Matérn envelopes whose functions begin at what was found, one term for each fundamental.
 
     Args:
         initial: What was found in the data, of one input.
         smoothness: Lengthscale of the frequencies a priori, in units of the input.
         long: Whether the knots grow with the data; else their number is fixed.
+        loose: Whether oscillations begin with a short lengthscale, so that envelopes turn where frequencies are wrong.
     """
     count = initial.gain.shape[1]
     harmonics = np.broadcast_to(initial.harmonics, (count,))
     if np.all(harmonics == 1):
-        return MarkovGP(_term(initial, np.arange(count), 1, smoothness, long), noise_from(initial))
-    terms = [_term(initial, np.array([a]), int(harmonics[a]), smoothness, long) for a in range(count)]
-    return MarkovGP(Sum(*terms) if count > 1 else terms[0], noise_from(initial))
+        kernel: Any = _term(initial, np.arange(count), 1, smoothness, long, loose)
+    else:
+        terms = [_term(initial, np.array([a]), int(harmonics[a]), smoothness, long, loose) for a in range(count)]
+        kernel = Sum(*terms) if count > 1 else terms[0]
+    # The mean of the data is that of the signal only if cycles are many and whole.
+    return MarkovGP(kernel, noise_from(initial), Real(0.0, Normal(0.0, initial.spread)))
 
 
-def _term(initial: InitialValues, chosen: np.ndarray, harmonics: int, smoothness: float, long: bool) -> MaternPhase:
+def _term(
+    initial: InitialValues, chosen: np.ndarray, harmonics: int, smoothness: float, long: bool, loose: bool
+) -> MaternPhase:
     low, high = float(initial.extent[0, 0]), float(initial.extent[1, 0])
     extent, scale = (low, high if high > low else low + 1.0), float(initial.scale[0])
     slower = [min(scale, factor * smoothness) if long else scale for factor in SLOWER]
@@ -53,13 +63,17 @@ def _term(initial: InitialValues, chosen: np.ndarray, harmonics: int, smoothness
         lengthscale_std=0.0,
         knots=None if long else KNOTS,
     )
-    coherent = SLOWER[0] * smoothness if long else COHERENCE * scale
-    lengthscale = np.where(np.isinf(initial.lengthscale[:, chosen]), coherent, initial.lengthscale[:, chosen])
+    unit, lengthscale = smoothness if long else scale, initial.lengthscale[:, chosen]
+    oscillating = np.isinf(lengthscale)
+    envelope = _slow(initial.centres, extent, slower[1], np.where(oscillating, COHERENT[long] * unit, lengthscale), long, SURE)
+    if loose:
+        shorter = np.where(np.all(oscillating, axis=0), np.log(LOOSE[long] / COHERENT[long]), 0.0)
+        envelope = eqx.tree_at(lambda group: group.mean.raw, envelope, envelope.mean.raw + shorter)
     # What harmonics have together is in their first ones, mostly.
     shares = np.arange(1.0, harmonics + 1.0) ** -0.5
     amplitude = initial.amplitude[:, chosen] * (shares / np.linalg.norm(shares) if harmonics > 1 else 1.0)
     return MaternPhase(
-        WarpedTime(_slow(initial.centres, extent, slower[1], lengthscale, long)),
+        WarpedTime(envelope),
         IntegratedPhase(frequency.fitted_to(initial.centres, omega, std)),
         _slow(initial.centres, extent, slower[0], amplitude, long),
         order=0.5 if harmonics > PULSES else 1.5,
@@ -67,7 +81,9 @@ def _term(initial: InitialValues, chosen: np.ndarray, harmonics: int, smoothness
     )
 
 
-def _slow(centres: np.ndarray, extent: tuple[float, float], scale: float, values: np.ndarray, long: bool) -> Any:
+def _slow(
+    centres: np.ndarray, extent: tuple[float, float], scale: float, values: np.ndarray, long: bool, sure: float = 1.0
+) -> Any:
     """Positive functions that follow values ``[c, ...]`` at the centres, loosely."""
     typical = np.exp(np.mean(np.log(values), axis=0))
     # The span of evenly spread inputs is 3.5 of their standard deviations: 14 knots serve nearly all short data.
@@ -77,6 +93,7 @@ def _slow(centres: np.ndarray, extent: tuple[float, float], scale: float, values
         typical,
         shape=typical.shape,
         lengthscale=scale,
+        mean_std=sure,
         lengthscale_std=0.0,
         knots=None if long else max(needed, 14),
     )

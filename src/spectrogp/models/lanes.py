@@ -25,7 +25,7 @@ from .timeline import Timeline
 WIDTHS = (32, 256)  # lanes that are walked at once, of short and of long data
 
 
-STRETCH = 16  # numbers of knots of a block are multiples of this, so that programs are shared
+STRETCH = 32  # numbers of knots of a block are multiples of this, so that programs are shared
 _HALF_LOG = 0.5 * np.log(2.0 * np.pi)
 
 
@@ -43,7 +43,7 @@ class Lanes:
     def __init__(self, model: MarkovGP, timeline: Timeline) -> None:
         self.model, self.timeline = model, timeline
         self.count = timeline.t.shape[1]
-        self.width = WIDTHS[0] if self.count <= WIDTHS[0] else WIDTHS[1]
+        self.width = WIDTHS[0] if self.count == 1 else WIDTHS[1]
         low, high = np.min(timeline.t, axis=0), np.max(timeline.t, axis=0)
         groups = grid_groups(model)
         # A single block has all knots, whatever its functions need: programs then are shared by many fits.
@@ -195,16 +195,11 @@ def _evaluate(template: Any, rows: tuple[Array, ...], origins: Array, copies: Ar
 
     def total(copies: Array) -> tuple[Array, Array]:
         systems = jax.vmap(system, in_axes=(0, 1, 1, 1, 1), out_axes=-1)(copies, origins, t, error, seen)
-        values = filter_values(template, systems, y, weight, steps)
+        values = systems.log_likelihoods(y, weight, template.realise().stationary(), steps)
         return jnp.sum(values), values
 
     (_, values), slopes = jax.value_and_grad(total, has_aux=True)(copies)
     return values, slopes
-
-
-def filter_values(template, systems, y, weight, steps):
-    from . import filtering
-    return filtering.log_likelihood(systems.decay, systems.weight, y, systems.variance, weight, template.realise().stationary(), steps)
 
 
 @entry_point

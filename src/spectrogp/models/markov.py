@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from ..core import Key, as_key, at_least, inputs, traced
 from ..kernels import AbstractKernel, MaternPhase, Sum, sincos
+from ..parameters import as_parameter
 from . import filtering
 from .base import AbstractModel, as_gaussian
 from .data import Data
@@ -34,6 +35,18 @@ class System(NamedTuple):
     decay: Array  # [l, q], λΔτ since the row before
     weight: Array  # [l, q], of the oscillators in the function: σ cos φ and σ sin φ
     variance: Array  # [l], of the noise
+    mean: Array  # [l], of the outputs a priori
+
+    def log_likelihoods(self, y: Array, weight: Array, P: ArrayLike, steps: ArrayLike) -> Array:
+        """Those ``[b]`` of blocks: of outputs ``y [l, b]`` whose log densities have a ``weight [l, b]``.
+
+        Args:
+            y: Outputs.
+            weight: Weights of the rows.
+            P: Stationary covariances of the oscillators' states.
+            steps: How many rows there are.
+        """
+        return filtering.log_likelihood(self.decay, self.weight, y - self.mean, self.variance, weight, P, steps)
 
 
 class MarkovGP(AbstractModel):
@@ -47,6 +60,8 @@ class MarkovGP(AbstractModel):
     Args:
         kernel: A ``MaternPhase``, or a sum of several, such as oscillations, a trend and low-frequency noise.
         likelihood: The noise: a number, a ``Positive`` parameter, a function of the input, or a ``Gaussian``.
+        offset: The mean of f a priori, in units of the output: a number, or a ``Real`` parameter to be fitted. It is
+            no part of any component.
 
     Example:
         >>> import numpy as np
@@ -60,6 +75,7 @@ class MarkovGP(AbstractModel):
 
     kernel: AbstractKernel
     likelihood: Gaussian = eqx.field(converter=as_gaussian)
+    offset: Any = eqx.field(default=0.0, converter=lambda value: as_parameter(value, "offset"), metadata={"unit": "y"})
 
     def __check_init__(self) -> None:
         for term in self.terms:
@@ -75,9 +91,7 @@ class MarkovGP(AbstractModel):
     def block_log_likelihoods(self, timeline: Timeline) -> Array:
         """Log likelihoods ``[b]`` of the own rows of each block, given those before them."""
         system = self.systems(timeline)
-        return filtering.log_likelihood(
-            system.decay, system.weight, timeline.y, system.variance, timeline.weight, self.stationary(), timeline.steps
-        )
+        return system.log_likelihoods(timeline.y, timeline.weight, self.stationary(), timeline.steps)
 
     def prepare(self, data: Data | Timeline, X: ArrayLike) -> Any:
         return data if isinstance(data, Timeline) else self.timeline(data, X)
@@ -121,8 +135,8 @@ class MarkovGP(AbstractModel):
 
     @eqx.filter_jit
     def moments(self, data: Data | Timeline, X: Array) -> Moments:
-        weight, mean, covariance = self._smoothed(data, X)
-        return _weighted(weight, mean, covariance)
+        f = _weighted(*self._smoothed(data, X))
+        return Moments(f.mean + self.offset, f.variance)
 
     @eqx.filter_jit
     def component_moments(self, data: Data | Timeline, X: Array, component: Any) -> Moments:
@@ -142,11 +156,7 @@ class MarkovGP(AbstractModel):
             """(K + R)⁻¹ y of rows in the order of time: minus the slope of the log density in the outputs."""
 
             def density(y: Array) -> Array:
-                return jnp.sum(
-                    filtering.log_likelihood(
-                        system.decay, system.weight, y[:, None], system.variance, timeline.weight, P, timeline.steps
-                    )
-                )
+                return jnp.sum(system.log_likelihoods(y[:, None] + system.mean, timeline.weight, P, timeline.steps))
 
             return -jax.grad(density)(y)
 
@@ -227,7 +237,10 @@ class MarkovGP(AbstractModel):
             weights += [amplitude * wave for wave in waves]
         variance = self.likelihood.scale_at(X, error) ** 2
         return System(
-            jnp.concatenate(decays, axis=1), jnp.concatenate(weights, axis=1), jnp.where(seen, variance, UNSEEN)
+            jnp.concatenate(decays, axis=1),
+            jnp.concatenate(weights, axis=1),
+            jnp.where(seen, variance, UNSEEN),
+            jnp.full_like(variance, self.offset),
         )
 
     def orders(self) -> list[float]:
@@ -244,7 +257,7 @@ class MarkovGP(AbstractModel):
         timeline = data if isinstance(data, Timeline) else Timeline.traced(data, X)
         system = self.systems(timeline)
         mean, covariance = smooth(
-            system.decay, system.weight, timeline.y, system.variance, self.stationary(), timeline.steps
+            system.decay, system.weight, timeline.y - system.mean, system.variance, self.stationary(), timeline.steps
         )
         return tuple(timeline.read(part) for part in (system.weight, mean, covariance))
 
@@ -299,8 +312,8 @@ def _draws(model: MarkovGP, timeline: Timeline, keys: Array) -> Array:
         paths = simulate(of_paths, system.decay, P, timeline.steps)
         noise = jnp.where(seen, jnp.sqrt(system.variance), 0.0) * jax.random.normal(of_noise, seen.shape)
         made = jnp.sum(system.weight * paths, axis=1) + noise
-        rest = jnp.where(seen, timeline.y - made, 0.0)
+        rest = jnp.where(seen, timeline.y - system.mean - made, 0.0)
         moved = smooth(system.decay, system.weight, rest, system.variance, P, timeline.steps, covariance=False)[0]
-        return timeline.read(jnp.sum(system.weight * (paths + moved), axis=1))
+        return timeline.read(system.mean + jnp.sum(system.weight * (paths + moved), axis=1))
 
     return jax.lax.map(one, keys)
