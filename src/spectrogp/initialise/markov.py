@@ -15,6 +15,7 @@ from .kernels import VARIES, noise_from
 
 KNOTS = 40  # of the frequencies of a short signal, of whatever lengthscale
 SLOWER = (4.0, 10.0)  # lengthscales of amplitudes and of the envelopes' lengthscales, in those of the frequencies
+SHARES = (0.5, 1.0)  # the same of short data, in standard deviations of the inputs
 # Lengthscales of oscillations, in standard deviations of the inputs or, of long data, in lengthscales of the frequencies:
 # a priori, with the standard deviation of their logarithm, and where those that have lost their phase begin. What an
 # envelope's own turning could explain belongs to the frequency, unless the data say much else.
@@ -47,7 +48,7 @@ def _term(
 ) -> MaternPhase:
     low, high = float(initial.extent[0, 0]), float(initial.extent[1, 0])
     extent, scale = (low, high if high > low else low + 1.0), float(initial.scale[0])
-    slower = [min(scale, factor * smoothness) if long else scale for factor in SLOWER]
+    slower = [min(scale, factor * smoothness) if long else share * scale for factor, share in zip(SLOWER, SHARES, strict=True)]
     omega = 2.0 * np.pi * initial.frequency[:, chosen]
     # Where the data say nothing the smoothness of the functions decides.
     std = (0.1 * np.sqrt(1.0 + 1.0 / np.maximum(initial.gain[:, chosen], 1e-6)))[..., None]
@@ -86,7 +87,7 @@ def _slow(
 ) -> Any:
     """Positive functions that follow values ``[c, ...]`` at the centres, loosely."""
     typical = np.exp(np.mean(np.log(values), axis=0))
-    # The span of evenly spread inputs is 3.5 of their standard deviations: 14 knots serve nearly all short data.
+    # The span of evenly spread inputs is 3.5 of their standard deviations: 20 knots serve nearly all short data.
     needed = int(np.ceil((extent[1] - extent[0]) / (0.75 * scale))) + 9
     group = GridFunctionGroup(
         extent,
@@ -95,6 +96,6 @@ def _slow(
         lengthscale=scale,
         mean_std=sure,
         lengthscale_std=0.0,
-        knots=None if long else max(needed, 14),
+        knots=None if long else max(needed, 20),
     )
     return group.fitted_to(centres, values, 0.5)
