@@ -1,9 +1,10 @@
 """Windowed Lomb–Scargle periodograms of a whole record in one dimension, by fast Fourier transforms. NumPy, no model.
 
-The rows are put on an even grid: each is shared between the two cells next to it (cloud in cell), and a cell holds sums
-of weights, of outputs and of their squares. An uneven record so becomes an even one with weights, some of them zero; its
-transform is that of the rows times sinc²(f / rate), to images near the grid's rate. In *frames*, Gaussian windows of
-±3 widths around centres one width apart, the fit is that of ``ridges``: a floating mean and a wave that may chirp.
+The rows are put on an even grid: each is shared between the two cells next to it (cloud in cell), and a cell holds
+sums of weights, of outputs and of their squares. An uneven record so becomes an even one with weights, some of them
+zero; its transform is that of the rows times sinc²(f / rate), but for images near the grid's rate. In *frames*,
+Gaussian windows of ±3 widths around centres one width apart, the fit is that of ``ridges``: a floating mean and a wave
+that may chirp.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ EVEN = 0.02  # of a spacing, that the times of an even record are off at most
 BIN = 0.12  # distance of frequencies, in units of width⁻¹
 REACH = 3  # of a frame to each side, in widths
 ROWS = 8.0  # that a frame holds at least, else nothing is seen in it
-SHARE = 0.99  # of the variance in a frame, that a wave explains at most: what the grid leaves of a few rows may fit anything
+SHARE = 0.99  # of the variance in a frame that counts: few rows fit anything, and the grid is not exact
 HARMONIC = 2.5  # nats that a further harmonic costs
 TREND = 1.5  # width of the smooth trend that windows of width 1 do not see
 _CELLS = 2**20  # of transforms made at once
@@ -62,8 +63,8 @@ class Grid(NamedTuple):
 class Cells(NamedTuple):
     """What frames say of frequencies: the ``share [r, k, f]`` of the variance that a wave explains, for chirp rates.
 
-    The rates are those of RATES, or only the best of them, whose index there is ``rate [k, f]``; ``count [k]`` is the
-    effective number of rows.
+    The rates are those of RATES, or only the best of them, whose index there is ``rate [k, f]``; ``rows [k]`` is their
+    effective number in a frame.
     """
 
     width: float
@@ -71,7 +72,7 @@ class Cells(NamedTuple):
     first: int  # multiple of the step that the lowest frequency is
     share: np.ndarray
     rate: np.ndarray
-    count: np.ndarray
+    rows: np.ndarray
 
     @property
     def frequency(self) -> np.ndarray:
@@ -123,9 +124,7 @@ def window(hop: int) -> np.ndarray:
     return np.exp(-0.5 * (np.arange(-REACH * hop, REACH * hop + 1) / hop) ** 2)
 
 
-def find_cells(
-    grid: Grid, y: np.ndarray, weight: np.ndarray, hop: int, highest: float, *, best: bool = True
-) -> Cells:
+def find_cells(grid: Grid, y: np.ndarray, weight: np.ndarray, hop: int, highest: float, *, best: bool = True) -> Cells:
     """What every frequency explains in every frame of a record with outputs ``y`` (centred) and weights.
 
     Args:
@@ -147,7 +146,7 @@ def find_cells(
     chunk = max(1, _CELLS // size)
     for begin in range(0, shape[0], chunk):
         rows = slice(begin, begin + chunk)
-        some = _Frames(*(part[rows] for part in parts), hop)
+        some = _Frames(hop, *(part[rows] for part in parts))
         count[rows] = some.count
         for k, power in enumerate(_powers(some, size, bins, loss)):
             if best:
@@ -175,7 +174,9 @@ def nats(share: np.ndarray, count: np.ndarray, width: float, highest: float, har
 class _Frames:
     """Some frames, their rows weighted by the window: weights that sum to one, and centred outputs of variance one."""
 
-    def __init__(self, weight: np.ndarray, square: np.ndarray, product: np.ndarray, energy: np.ndarray, hop: int):
+    def __init__(
+        self, hop: int, weight: np.ndarray, square: np.ndarray, product: np.ndarray, energy: np.ndarray
+    ) -> None:
         shape = window(hop)
         weight, product = weight * shape, product * shape
         total = np.maximum(np.sum(weight, axis=1), 1e-300)

@@ -1,8 +1,8 @@
 """Harmonics in long records: one fundamental and its overtones instead of several tones.
 
 Overtones are recognised in two ways. Tracks that were found one by one belong together if their frequencies are
-multiples of one and their phases keep step with it through the whole record. In a train of pulses the fundamental may be
-weak itself: there a comb adds what all multiples of a frequency explain.
+multiples of one and their phases keep step with it through the whole record. In a train of pulses the fundamental may
+be weak itself: there a comb adds what all multiples of a frequency explain.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def find_comb(grid: Grid, y: np.ndarray, weight: np.ndarray, hop: int, highest: 
         if len(multiples) < 3:
             break
         share, rate = _comb(cells, multiples, count)
-        gain = nats(share, cells.count[:, None], cells.width, highest, count)
+        gain = nats(share, cells.rows[:, None], cells.width, highest, count)
         drift = np.float32(0.5 / (cells.width * step)) * rate
         states, worth = best_track(gain, drift, 0.5 * JUMPS, birth_price(len(gain)))
         frequency = step * (multiples[0] + between_bins(gain, drift, states, 0.5 * JUMPS))
@@ -43,13 +43,15 @@ def find_comb(grid: Grid, y: np.ndarray, weight: np.ndarray, hop: int, highest: 
 def _comb(cells: Cells, multiples: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
     """What the harmonics of a fundamental explain together, ``[k, f]``, and its chirp rate in units of width⁻².
 
-    Fundamentals are ``multiples`` of the cells' step over ``count``. The rate of the h-th harmonic is h times that of the
-    first, and that of the last is one of RATES. Of uneven rows each frequency explains something of every other one: what
-    is usual in a frame does not count. Lines at high multiples alone, as those of a tone whose frequency swings, are no
-    harmonics.
+    Fundamentals are ``multiples`` of the cells' step over ``count``. The rate of the h-th harmonic is h times that of
+    the first, and that of the last is one of RATES. Of uneven rows each frequency explains something of every other
+    one: what is usual in a frame does not count. Lines at high multiples alone, as those of a tone whose frequency
+    swings, are no harmonics.
     """
-    usual = np.median(cells.share[0], axis=1, keepdims=True) / np.log(2.0)  # the mean of noise, whose share is exponential
-    shape = len(cells.count), len(multiples)
+    usual = np.median(cells.share[0], axis=1, keepdims=True) / np.log(
+        2.0
+    )  # the mean of noise, whose share is exponential
+    shape = len(cells.rows), len(multiples)
     best, rate, grid = np.zeros(shape, np.float32), np.zeros(shape, np.float32), np.array(RATES)
     for top in RATES:
         total = np.zeros(shape, np.float32)

@@ -1,8 +1,8 @@
 """Components of long records in one dimension: tracks through all the data, for several widths of windows.
 
-How wide a window should be depends on the record: a wide one sees more, a narrow one follows changes. A ladder of widths
-is tried, each over the whole record; those that are worth about as much as the best are alternatives, between which a
-fit can choose.
+How wide a window should be depends on the record: a wide one sees more, a narrow one follows changes. A ladder of
+widths is tried, each over the whole record; those that are worth about as much as the best are alternatives, between
+which a fit can choose.
 """
 
 from __future__ import annotations
@@ -49,6 +49,11 @@ class Tracks(NamedTuple):
     def amplitude(self) -> np.ndarray:
         """``[k, a]``, of the sinusoids; of all harmonics together."""
         return np.column_stack([np.linalg.norm(track.wave, axis=1) for track in self.tracks])
+
+    @property
+    def cycles(self) -> float:
+        """How often the fastest of them turns where it is seen."""
+        return float(np.max(np.sum(self.frequency * (self.gain > 0), axis=0)) * self.width)
 
     @property
     def harmonics(self) -> np.ndarray:
@@ -106,9 +111,7 @@ class _Record(NamedTuple):
             signals += track.signal
         width = path.hop / self.grid.rate
         centres = self.grid.start + np.arange(len(path.gain)) * width
-        return Tracks(
-            centres, width, tracks, sum(track.path.worth for track in tracks), self.rest(signals, path.hop)
-        )
+        return Tracks(centres, width, tracks, sum(track.path.worth for track in tracks), self.rest(signals, path.hop))
 
     def stretch(self, start: float, length: float) -> _Record | None:
         """A part of the record, or None where it has few rows."""
@@ -213,10 +216,10 @@ def _with_overtones(record: _Record, found: Tracks) -> Tracks:
 
 
 def _comb_hops(record: _Record, worth: float) -> list[int]:
-    """Widths through which a fundamental with its harmonics is worth more than a path, as some stretches say; or none."""
+    """Widths through which a tone with its harmonics is worth more than a path, as some stretches say; or none."""
     span, density = record.t[-1] - record.t[0], len(record.t) / (len(record.grid.weight) - 1.0)
     best, chosen = worth, 0
-    for rows in COMB_ROWS[COMB_ROWS <= len(record.t) / WINDOWS]:
+    for rows in COMB_ROWS[len(record.t) / WINDOWS >= COMB_ROWS]:
         hop = max(round(rows / (LENGTH * density)), 2)
         length = min(FRAMES * hop / record.grid.rate, span / STRETCHES)
         total = 0.0

@@ -1,13 +1,15 @@
 """What a kernel can begin with, found in data: ridges in one dimension, plane waves in several.
 
-In one dimension the frequencies are ridges of a windowed Lomb–Scargle periodogram (``ridges``). In several dimensions
-they are plane waves, found one after the other in what a smooth fit and the waves before leave over (``waves``). All of
-it in the units of the inputs and outputs that are given.
+In one dimension the frequencies are ridges of a windowed Lomb–Scargle periodogram (``ridges``), or, where there are
+more cycles than these can follow, tracks through all the data (``long``). In several dimensions they are plane waves,
+found one after the other in what a smooth fit and the waves before leave over (``waves``). All of it in the units of
+the inputs and outputs that are given.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,12 +20,14 @@ from ..core import at_least
 from ..models import Data
 from .centres import inducing_inputs
 from .initial import InitialValues, Spectrum
+from .long import ROWS as NARROWEST
 from .long import find_long
-from .ridges import CENTRES, LENGTH, find_ridges, frequency_grid
+from .ridges import CENTRES, LENGTH, WIDTHS, find_ridges, frequency_grid
 from .waves import SmoothFit, peaks, smooth_fit, smooth_trend
 
-ROWS = 1500  # of the data are looked at in several dimensions, at most: drawn at random from larger ones
-LONG = 1500  # rows beyond which a record in one dimension is long
+ROWS = 1500  # of the data are looked at, at most, but for long records: drawn at random from larger ones
+LONG = NARROWEST / (LENGTH * WIDTHS[-1])  # rows beyond which the windows of tracks are narrower than those of ridges
+TURNS = CENTRES / 2.0  # cycles beyond which a record is long: up to here ridges have two centres to a cycle
 
 
 def find_initial_values(
@@ -36,7 +40,10 @@ def find_initial_values(
     highest_frequency: Any = None,
     seed: int = 0,
 ) -> InitialValues:
-    """Look at data for what a kernel can begin with. Large data are looked at through 1500 of their rows.
+    """Look at data for what a kernel can begin with.
+
+    Along one input all rows are looked at where there are many cycles. Other large data are looked at through 1500 of
+    their rows.
 
     Args:
         X: Inputs ``[n, d]``, or ``[n]`` for one input dimension.
@@ -51,23 +58,40 @@ def find_initial_values(
     if components is not None:
         at_least(1, components=components)
     data = Data(X, y, error)
+    highest = None
+    if highest_frequency is not None:
+        highest = np.broadcast_to(np.asarray(highest_frequency, float), data.X.shape[1:])
+    what = components, max_components, highest
+    if data.X.shape[1] == 1 and len(data.y) > LONG:
+        rows = np.argsort(data.X[:, 0], kind="stable")
+        found = _initial_values(_along_a_long_input, data, rows, *what, np.random.default_rng(seed))
+        if found:
+            return dataclasses.replace(found[0], others=tuple(found[1:]))
     rng = np.random.default_rng(seed)
-    long = data.X.shape[1] == 1 and len(data.y) > LONG
-    keep = np.argsort(data.X[:, 0], kind="stable") if long else np.sort(rng.permutation(len(data.y))[:ROWS])
-    X, y, error = np.asarray(data.X)[keep], np.asarray(data.y)[keep], np.asarray(data.error)[keep]
+    rows = np.sort(rng.permutation(len(data.y))[:ROWS])
+    look = _along_one_input if data.X.shape[1] == 1 else _over_several_inputs
+    return _initial_values(look, data, rows, *what, rng)[0]
+
+
+def _initial_values(
+    look: Callable[[_Search], list[dict[str, Any]]],
+    data: Data,
+    rows: np.ndarray,
+    components: int | None,
+    max_components: int,
+    highest: np.ndarray | None,
+    rng: np.random.Generator,
+) -> list[InitialValues]:
+    """What is found by looking at some rows in one way."""
+    X, y, error = (np.asarray(part)[rows] for part in (data.X, data.y, data.error))
     extent, scale = np.array([X.min(axis=0), X.max(axis=0)]), X.std(axis=0)
     scale = np.where(scale > 0, scale, 1.0)
     spread = max(float(y.std()), 1e-12 * max(1.0, float(np.abs(y).max())))
-    centred = y - y.mean()
     weight = 1.0 / (error**2 + 0.01 * spread**2)
     weight /= weight.mean()
-    highest = None if highest_frequency is None else np.broadcast_to(np.asarray(highest_frequency, float), scale.shape)
-    look = _along_a_long_input if long else _along_one_input if X.shape[1] == 1 else _over_several_inputs
-    found = look(_Search(X, centred, weight, components, max_components, highest, scale, rng))
-    first, *others = (
-        InitialValues(scale=scale, extent=extent, spread=spread, rows=len(data.y), **values) for values in found
-    )
-    return dataclasses.replace(first, others=tuple(others)) if long else first
+    found = look(_Search(X, y - y.mean(), weight, components, max_components, highest, scale, rng))
+    same: dict[str, Any] = {"scale": scale, "extent": extent, "spread": spread, "rows": len(data.y)}
+    return [InitialValues(**same, **values) for values in found]
 
 
 class _Search(NamedTuple):
@@ -84,18 +108,21 @@ class _Search(NamedTuple):
 
 
 def _along_a_long_input(seen: _Search) -> list[dict[str, Any]]:
-    """One dimension and many rows: tracks, for several widths of windows."""
+    """One dimension and many cycles: tracks, for several widths of windows; nothing where the record is not long."""
     X, y, weight, components, max_components, highest, scale, rng = seen
     t = X[:, 0]
-    smooth = smooth_fit(X, y, scale, rng)
-    if len(np.unique(t)) < 8 or not np.any(y):
-        return [_nothing(X, y, scale, components, smooth)]
+    distinct = len(np.unique(t))
+    if distinct <= LONG or not np.any(y):
+        return []
     span = t[-1] - t[0]
-    limit = 0.45 * (len(np.unique(t)) - 1) / span if highest is None else float(highest[0])
-    band = np.array([[1.0 / span], [limit]])
+    limit = 0.45 * (distinct - 1) / span if highest is None else float(highest[0])
     every = find_long(t, y, weight, limit, components, max_components)
-    if not every:
-        return [_nothing(X, y, scale, components, smooth) | {"band": band}]
+    band = np.array([[1.0 / span], [limit]])
+    if not every and len(t) > ROWS:
+        return [_nothing(X, y, scale, components, smooth_fit(X, y, scale, rng)) | {"band": band}]
+    if not every or every[0].cycles < TURNS:
+        return []
+    smooth = smooth_fit(X, y, scale, rng)
     return [
         {
             "centres": found.centres[:, None],

@@ -110,7 +110,7 @@ def find_path(grid: Grid, y: np.ndarray, weight: np.ndarray, hop: int, highest: 
         highest: Where the search ends, in cycles per unit.
     """
     cells = find_cells(grid, y, weight, hop, highest)
-    gain = nats(cells.share[0], cells.count[:, None], cells.width, highest)
+    gain = nats(cells.share[0], cells.rows[:, None], cells.width, highest)
     bins = 1.0 / (cells.width * cells.step)  # in width⁻¹
     drift = (0.5 * bins * np.array(RATES)).astype(np.float32)[cells.rate]
     states, worth = best_track(gain, drift, JUMP * bins, birth_price(len(gain)))
@@ -181,9 +181,7 @@ def fit_path(grid: Grid, t: np.ndarray, y: np.ndarray, weight: np.ndarray, path:
     return Track(fitted._replace(frequency=np.clip(frequency, 0.5 * CYCLES / width, highest)), wave, signal)
 
 
-def _fit_waves(
-    grid: Grid, y: np.ndarray, weight: np.ndarray, path: Path, highest: float
-) -> tuple[Path, np.ndarray]:
+def _fit_waves(grid: Grid, y: np.ndarray, weight: np.ndarray, path: Path, highest: float) -> tuple[Path, np.ndarray]:
     """Waves by least squares beside a mean, with one Gauss–Newton step of frequency and rate from the path.
 
     The step has normal priors as wide as the path may be off.
@@ -222,7 +220,12 @@ def _fit_waves(
 
 
 def _least_squares(
-    unit: np.ndarray, frequency: np.ndarray, rate: np.ndarray, order: np.ndarray, weights: np.ndarray, products: np.ndarray
+    unit: np.ndarray,
+    frequency: np.ndarray,
+    rate: np.ndarray,
+    order: np.ndarray,
+    weights: np.ndarray,
+    products: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Basis ``[k, 1 + 2h, n]`` (mean, cosines, sines), coefficients, and the mean square ``[k]`` that they explain."""
     theta = 2.0 * np.pi * unit * (frequency[:, None] + 0.5 * rate[:, None] * unit)
