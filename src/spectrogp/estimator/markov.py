@@ -11,14 +11,14 @@ import jax
 import numpy as np
 
 from ..inference import Optimum, Progress, newton
-from ..initialise import InitialValues, markov_from
+from ..initialise import InitialValues, likely_smoothness, markov_from, shortest_smoothness
 from ..models import Data, Lanes, MarkovGP, Timeline, grid_groups, with_groups
 from ..parameters import GridFunctionGroup, partition
 from ..posterior import Posterior
 
 SHORT = 2500  # rows up to which all of them are one block
-LADDER = 2.0 ** (0.5 * np.arange(2, -6, -1))  # lengthscales of the frequencies, in standard deviations of the inputs
-BEGIN = 3  # the one on the ladder that candidates are compared at: half a standard deviation
+LADDER = 2.0 ** (0.5 * np.arange(2, -12, -1))  # lengthscales of the frequencies, in standard deviations of the inputs
+BEGIN = 3  # where candidates are compared, unless what was found changes faster: about two thirds of one
 FIRST, THEN, LAST = 8, 6, 25  # steps of Newton's method: of candidates, after a change of the prior, to the end
 APART = 0.3  # nats by which candidates that end at the same place may differ
 NEGLIGIBLE = 4.0  # nats below the best at which a rung of the ladder is left out of the mixture
@@ -89,10 +89,13 @@ def fit_markov(
 
 def _fit_short(initial: InitialValues, data: Data, n_starts: int, rng: np.random.Generator) -> list[Rung]:
     """All rows in one block; the rungs of the ladder that count, the best first."""
-    timeline, scale = Timeline.of(data), float(initial.scale[0])
+    timeline = Timeline.of(data)
+    scales = LADDER * float(initial.scale[0])
+    scales = scales[scales > shortest_smoothness(initial)]
+    first = max(likely_smoothness(initial, scales), min(BEGIN, len(scales) - 1))
 
     def begun(start: InitialValues, loose: bool = False) -> tuple[Rung, InitialValues]:
-        model = markov_from(start, LADDER[BEGIN] * scale, loose=loose)
+        model = markov_from(start, scales[first], loose=loose)
         return _climb(*_lanes(model, timeline), FIRST), start
 
     candidates = [begun(start) for start in initial.ridges()[:n_starts]]
@@ -108,9 +111,9 @@ def _fit_short(initial: InitialValues, data: Data, n_starts: int, rng: np.random
     best, start = max(settled, key=lambda pair: pair[0].evidence)
 
     def other(model: MarkovGP, k: int) -> Rung:
-        return _climb(*_lanes(_resmoothed(model, start, LADDER[k] * scale), timeline), 0)
+        return _climb(*_lanes(_resmoothed(model, start, scales[k]), timeline), 0)
 
-    rungs = _along_ladder(best, BEGIN, len(LADDER), other, rng)
+    rungs = _along_ladder(best, first, len(scales), other, rng)
     ranked = sorted(rungs.values(), key=lambda rung: -rung.evidence)
     ranked[0] = _climb(ranked[0].lanes, ranked[0].model, LAST)
     return [rung for rung in ranked if ranked[0].evidence - rung.evidence < NEGLIGIBLE]
