@@ -23,7 +23,6 @@ from .nonstationary import (
 )
 from .phase import IntegratedPhase, Phase, PlanePhase
 from .prior import basis_on_grid, sample_by_convolution, sample_prior
-from .sincos import sincos
 from .stationary import SpectralMixture, SquaredExponential
 
 __all__ = [
@@ -59,5 +58,4 @@ __all__ = [
     "covariance_layers",
     "sample_by_convolution",
     "sample_prior",
-    "sincos",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -14,6 +15,7 @@ from jax import Array
 from ..parameters import Function, Parameter, Parametrised, scalar
 from .base import AbstractMixture, Characteristic, Local
 from .phase import check_nodes, integral
+from .sincos import sincos
 
 ORDERS = (0.5, 1.5, 2.5)
 
@@ -57,13 +59,23 @@ class MaternPhase(AbstractMixture):
         values = self.values_at(X)
         if X.shape[1] == 1:  # what is shown of a kernel; nothing here needs it
             along = jax.jvp(lambda x: self.field_at("time", x), (X,), (jnp.ones_like(X),))[1]
-            lengthscale = 1.0 / jnp.maximum(jnp.abs(along), jnp.finfo(X.dtype).tiny)
+            lengthscale = 1.0 / jnp.maximum(jnp.abs(along), np.finfo(X.dtype).tiny)
             values["lengthscale"] = jnp.broadcast_to(lengthscale, values["time"].shape)[..., None]
         return Local(x=X, **values)
 
     def pair(self, p: Local, q: Local) -> Characteristic:
         D = _distance(self.order, p.time - q.time)
-        return Characteristic(p.amplitude * q.amplitude, D, jnp.zeros_like(D) if self.phase is None else p.phase - q.phase)
+        return Characteristic(
+            p.amplitude * q.amplitude, D, jnp.zeros_like(D) if self.phase is None else p.phase - q.phase
+        )
+
+    def waves(self, values: dict[str, Array]) -> tuple[Any, ...]:
+        """What the independent processes of a component are multiplied by beside σ: cos φ and sin φ, or 1.
+
+        Args:
+            values: Of the kernel's fields at inputs, as ``values_at`` gives them.
+        """
+        return (1.0,) if self.phase is None else sincos(values["phase"])[::-1]
 
     def line_freedom(self, p: Local) -> np.ndarray:
         return np.full(p.amplitude.shape[-1], 2.0 * self.order)

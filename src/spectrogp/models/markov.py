@@ -12,7 +12,7 @@ from jax import Array
 from numpy.typing import ArrayLike
 
 from ..core import Key, as_key, at_least, inputs, traced
-from ..kernels import AbstractKernel, MaternPhase, Sum, sincos
+from ..kernels import AbstractKernel, MaternPhase, Sum
 from ..parameters import as_parameter
 from . import filtering
 from .base import AbstractModel, as_gaussian
@@ -22,7 +22,6 @@ from .moments import Moments
 from .oscillators import simulate, stationary
 from .smoothing import smooth
 from .timeline import UNSEEN, Timeline
-
 
 SINGLE = 4096  # rows up to which one block holds them all
 OWN = 1024  # rows of its own that a block has at least
@@ -52,7 +51,7 @@ class System(NamedTuple):
 class MarkovGP(AbstractModel):
     """Exact regression with Matérn phase kernels of one input, by a Kalman filter: O(N).
 
-    A component σ [cos φ u(τ) + sin φ v(τ)] has two oscillators, u and v, that are Markov with their derivatives, and one
+    A component σ [cos φ u(τ) + sin φ v(τ)] has two oscillators, u and v, that are Markov with their derivatives; one
     without a phase has one. The filter carries what is known of all of them along the rows; phases and amplitudes are
     how they are seen. Log likelihood and predictions are those of ``ExactGP``, for any times, gaps, repeated times,
     functions and error bars.
@@ -124,11 +123,14 @@ class MarkovGP(AbstractModel):
         starts = np.linspace(0, max(data.size - STRETCH, 0), STRETCHES).astype(int)
         rows = order[np.minimum(starts[:, None] + np.arange(STRETCH), data.size - 1)]
         orders = [term.order for term, (count, _) in zip(self.terms, self._counts(), strict=True) for _ in range(count)]
-        found = _stretches(self.realise(), np.asarray(data.X)[rows], np.asarray(data.error)[rows])
+        X, error = (jnp.asarray(np.asarray(part)[rows]) for part in (data.X, data.error))
+        found = _stretches(self.realise(), X, error)
         needed = [0]
         for step, ratio, turn in zip(*(np.asarray(part) for part in found), strict=True):
             try:
-                needed.append(filtering.warm_up(np.maximum(step, 1e-8), np.maximum(ratio, 1e-8), orders, turn, tolerance)[0])
+                needed.append(
+                    filtering.warm_up(np.maximum(step, 1e-8), np.maximum(ratio, 1e-8), orders, turn, tolerance)[0]
+                )
             except np.linalg.LinAlgError:  # components that nothing tells apart are never forgotten
                 needed.append(data.size)
         return min(max(needed), data.size)
@@ -166,7 +168,7 @@ class MarkovGP(AbstractModel):
         return 0.5 * (covariance + covariance.T)
 
     def draw(self, data: Data, X: ArrayLike, *, key: Key, num_samples: int = 1) -> Array:
-        """Draws ``[s, t]`` of f, jointly over the inputs, in linear time: Durbin & Koopman's (2002) simulation smoother.
+        """Draws ``[s, t]`` of f, jointly over the inputs, by the simulation smoother of Durbin & Koopman (2002).
 
         Args:
             data: What the model was fitted to.
@@ -191,8 +193,8 @@ class MarkovGP(AbstractModel):
             X: Inputs ``[t, 1]``.
 
         Returns:
-            The means of (u, v), ``[t, a, 2]``, in units of the output, and covariances ``[t, a, 2, 2]``; v of a component
-            without a phase is zero.
+            The means of (u, v), ``[t, a, 2]``, in units of the output, and covariances ``[t, a, 2, 2]``; without a
+            phase v is zero.
         """
         timeline = data if isinstance(data, Timeline) else Timeline.traced(data, X)
         _, mean, covariance = self._smoothed(timeline, X)
@@ -232,7 +234,7 @@ class MarkovGP(AbstractModel):
             values = term.values_at(X)
             time, amplitude = values["time"], values["amplitude"]
             decay = jnp.diff(time, axis=0, prepend=time[:1]) * (2.0 * term.order) ** 0.5
-            waves = (1.0,) if term.phase is None else sincos(values["phase"])[::-1]
+            waves = term.waves(values)
             decays += [decay] * len(waves)
             weights += [amplitude * wave for wave in waves]
         variance = self.likelihood.scale_at(X, error) ** 2
@@ -246,14 +248,18 @@ class MarkovGP(AbstractModel):
     def orders(self) -> list[float]:
         """ν of every oscillator."""
         counts = self._counts()
-        return [term.order for term, (components, waves) in zip(self.terms, counts, strict=True) for _ in range(components * waves)]
+        return [
+            term.order
+            for term, (components, waves) in zip(self.terms, counts, strict=True)
+            for _ in range(components * waves)
+        ]
 
     def stationary(self) -> np.ndarray:
         """Stationary covariances ``[q, d, d]`` of the oscillators' states."""
         return stationary(self.orders())
 
     def _smoothed(self, data: Data | Timeline, X: Array) -> tuple[Array, Array, Array]:
-        """At inputs ``[t]``: weights ``[t, q]`` of the oscillators, their means ``[t, q]`` and covariances ``[t, q, q]``."""
+        """At inputs: weights ``[t, q]`` of the oscillators, their means ``[t, q]`` and covariances ``[t, q, q]``."""
         timeline = data if isinstance(data, Timeline) else Timeline.traced(data, X)
         system = self.systems(timeline)
         mean, covariance = smooth(
@@ -264,7 +270,10 @@ class MarkovGP(AbstractModel):
     def _counts(self) -> list[tuple[int, int]]:
         """Of every term how many components it has, and how many oscillators each of these."""
         one = jnp.zeros((1, 1))
-        return [(jax.eval_shape(term.values_at, one)["time"].shape[1], 1 if term.phase is None else 2) for term in self.terms]
+        return [
+            (jax.eval_shape(term.values_at, one)["time"].shape[1], 1 if term.phase is None else 2)
+            for term in self.terms
+        ]
 
     def _owners(self) -> np.ndarray:
         """The component ``[q]`` that every oscillator belongs to: those of a term first have their u, then their v."""
@@ -295,7 +304,9 @@ def _stretches(model: MarkovGP, X: Array, error: Array) -> tuple[Array, Array, A
             values = term.values_at(X)
             decay = (2.0 * term.order) ** 0.5 * jnp.diff(values["time"], axis=0)
             turn = jnp.zeros_like(decay) if term.phase is None else jnp.abs(jnp.diff(values["phase"], axis=0))
-            parts.append((jnp.mean(decay, axis=0), jnp.mean(values["amplitude"] ** 2, axis=0) / variance, jnp.mean(turn, axis=0)))
+            parts.append(
+                (jnp.mean(decay, axis=0), jnp.mean(values["amplitude"] ** 2, axis=0) / variance, jnp.mean(turn, axis=0))
+            )
         return tuple(jnp.concatenate(kind) for kind in zip(*parts, strict=True))  # type: ignore[return-value]
 
     return jax.vmap(of_one)(X, error)

@@ -27,7 +27,7 @@ from scipy.linalg import solveh_banded
 from ..core import Module, inputs
 from .functions import UNWARPS, WARPS, AbstractRandom, Warp, around, unwarped
 from .priors import LogNormal
-from .values import Positive, constrain, latent
+from .values import Positive, Role, constrain, latent
 
 DENSITY = 0.75  # distance of knots, in the shortest lengthscale that they can follow
 SUPPORT = 2.9  # lengthscales after which g counts as zero: exp(−2.9²) = 2e-4
@@ -102,7 +102,7 @@ class GridFunctionGroup(AbstractRandom):
         self.spacing = np.asarray(spacing)
         self.whitened = latent((count if knots is None else knots, int(np.prod(shape))))
         self.mean = around(unwarped(initial, shape, warp), mean_std)
-        role = "hyperparameter" if lengthscale_std else "fixed"
+        role: Role = "hyperparameter" if lengthscale_std else "fixed"
         self.lengthscale = Positive(lengthscale, LogNormal(lengthscale, lengthscale_std or 1.0), role)
         self.amplitude = Positive(amplitude, LogNormal(amplitude, 0.5))
         self.shape = tuple(shape)
@@ -110,7 +110,7 @@ class GridFunctionGroup(AbstractRandom):
         self.whole = True
 
     @property
-    def inducing(self) -> Any:
+    def places(self) -> Any:
         """The knots ``[r, 1]``."""
         count = (self.whitened.raw if hasattr(self.whitened, "raw") else self.whitened).shape[0]
         return (self.origin + self.spacing * np.arange(count))[:, None]
@@ -185,12 +185,12 @@ class GridFunctionGroup(AbstractRandom):
         start = self.origin + self.spacing * (reach - 2 * reach * self.whole)
         return OnGrid(start, self.spacing / OVER, h + jnp.ravel(self.mean), self.shape, self.warp)
 
-    def __call__(self, X: Array) -> Array:
+    def __call__(self, X: Any) -> Array:
         """Values ``[n, *shape]`` at inputs ``X [n, 1]``."""
         return constrain(self).realise()(inputs(X))
 
     def _taps(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The first knot ``[n]`` that each of x ``[n]`` depends on, and the weights ``[n, taps]`` of that and others."""
+        """The first knot ``[n]`` that each of x ``[n]`` depends on, and weights ``[n, taps]`` of that and others."""
         group = constrain(self)
         place = (x - float(self.origin)) / float(self.spacing)
         taps = 2 * self.reach + 1
