@@ -198,7 +198,7 @@ def test_bad_frequencies(frequency, good):
 
 
 PARAMETERS: list[dict[str, Any]] = [
-    {"kernel": "matern"},
+    {"kernel": "cauchy"},
     {"kernel": np.ones(2)},
     {"inference": "mcmc"},
     {"approximation": "none"},

@@ -63,7 +63,9 @@ class MaternPhase(AbstractMixture):
 
     def pair(self, p: Local, q: Local) -> Characteristic:
         D = _distance(self.order, p.time - q.time)
-        return Characteristic(p.amplitude * q.amplitude, D, jnp.zeros_like(D) if self.phase is None else p.phase - q.phase)
+        # Not self.phase: a callable may have been taken away (``without_callables``).
+        U = p.phase - q.phase if hasattr(p, "phase") else jnp.zeros_like(D)
+        return Characteristic(p.amplitude * q.amplitude, D, U)
 
     def line_freedom(self, p: Local) -> np.ndarray:
         return np.full(p.amplitude.shape[-1], 2.0 * self.order)
