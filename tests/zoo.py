@@ -17,7 +17,7 @@ import pytest
 import reference
 import spectrogp as sg
 from spectrogp.models import Data, SparseGP
-from zoo_fields import COMPONENTS, FIELDS, N, Field, Functions, Mean, Wild, first, functions, uniform
+from zoo_fields import COMPONENTS, FIELDS, Field, Functions, Mean, N, Wild, first, functions, uniform
 
 __all__ = ["BY_NAME", "COMPONENTS", "DIMENSIONS", "KERNELS", "Case", "functions", "inputs"]
 
@@ -518,7 +518,9 @@ KERNELS = [
                 lambda: sg.kernels.MaternPhase(table(4), amplitude=table(4, value=-1.0))(X1)
             ),
             r"lengthscale must be positive, got 0": lambda: sg.kernels.WarpedTime(0.0),
-            r"nodes must have shape \[m\] with m of at least 2, got none": lambda: sg.kernels.WarpedTime(table(4, 1, 1)),
+            r"nodes must have shape \[m\] with m of at least 2, got none": lambda: sg.kernels.WarpedTime(
+                table(4, 1, 1)
+            ),
             r"nodes must have shape .* got \[1\]": lambda: sg.kernels.WarpedTime(table(4, 1, 1), np.zeros(1)),
             r"a warped time needs one input dimension, got 2": (
                 lambda: sg.kernels.MaternPhase(sg.kernels.WarpedTime(1.0))(X2)
