@@ -11,14 +11,14 @@ import jax
 import numpy as np
 
 from ..inference import Optimum, Progress, newton
-from ..initialise import InitialValues, markov_from
+from ..initialise import InitialValues, likely_smoothness, markov_from, shortest_smoothness
 from ..models import Data, Lanes, MarkovGP, Timeline, grid_groups, with_groups
 from ..parameters import GridFunctionGroup, partition
 from ..posterior import Posterior
 
 SHORT = 2500  # rows up to which all of them are one block
-LADDER = 2.0 ** (0.5 * np.arange(2, -6, -1))  # lengthscales of the frequencies, in standard deviations of the inputs
-BEGIN = 3  # the one on the ladder that candidates are compared at: half a standard deviation
+LADDER = 2.0 ** (0.5 * np.arange(2, -12, -1))  # lengthscales of the frequencies, in standard deviations of the inputs
+BEGIN = 3  # where candidates are compared, unless what was found changes faster: about two thirds of one
 FIRST, THEN, LAST = 8, 6, 25  # steps of Newton's method: of candidates, after a change of the prior, to the end
 APART = 0.3  # nats by which candidates that end at the same place may differ
 NEGLIGIBLE = 4.0  # nats below the best at which a rung of the ladder is left out of the mixture
@@ -89,31 +89,41 @@ def fit_markov(
 
 def _fit_short(initial: InitialValues, data: Data, n_starts: int, rng: np.random.Generator) -> list[Rung]:
     """All rows in one block; the rungs of the ladder that count, the best first."""
-    timeline, scale = Timeline.of(data), float(initial.scale[0])
+    timeline = Timeline.of(data)
+    scales = LADDER * float(initial.scale[0])
+    scales = scales[scales > shortest_smoothness(initial)]
+    first = max(likely_smoothness(initial, scales), min(BEGIN, len(scales) - 1))
 
     def begun(start: InitialValues, loose: bool = False) -> tuple[Rung, InitialValues]:
-        model = markov_from(start, LADDER[BEGIN] * scale, loose=loose)
+        model = markov_from(start, scales[first], loose=loose)
         return _climb(*_lanes(model, timeline), FIRST), start
 
+    def other_of(start: InitialValues) -> Callable[[MarkovGP, int], Rung]:
+        return lambda model, k: _climb(*_lanes(_resmoothed(model, start, scales[k]), timeline), 0)
+
     candidates = [begun(start) for start in initial.ridges()[:n_starts]]
+    count = len(candidates)
     if n_starts > 1:
         loose = begun(initial, loose=True)
-        best = max(rung.optimum.log_joint for rung, _ in candidates)
-        if loose[0].optimum.log_joint > best:
-            candidates += [loose, begun(_unwound(loose[0].model, initial, data))]
-    candidates.sort(key=lambda pair: -pair[0].optimum.log_joint)
-    kept = [candidates[0]]
-    kept += [pair for pair in candidates[1:3] if kept[-1][0].optimum.log_joint - pair[0].optimum.log_joint > APART]
-    settled = [(_settled(rung, rng), start) for rung, start in kept]
-    best, start = max(settled, key=lambda pair: pair[0].evidence)
-
-    def other(model: MarkovGP, k: int) -> Rung:
-        return _climb(*_lanes(_resmoothed(model, start, LADDER[k] * scale), timeline), 0)
-
-    rungs = _along_ladder(best, BEGIN, len(LADDER), other, rng)
-    ranked = sorted(rungs.values(), key=lambda rung: -rung.evidence)
+        if _density(loose) > max(map(_density, candidates)):
+            candidates.append(begun(_unwound(loose[0].model, initial, data)))
+            count += 1
+            candidates.append(loose)
+    # The best of those that began coherent, by their evidence, and the best of all, where that is another one.
+    coherent = sorted(candidates[:count], key=_density)[::-1]
+    near = [pair for pair in coherent[1:2] if _density(coherent[0]) - _density(pair) > APART]
+    settled = [(_settled(rung, rng), start) for rung, start in (coherent[0], *near)]
+    kept = [max(settled, key=lambda pair: pair[0].evidence)]
+    if _density(candidates[-1]) - _density(coherent[0]) > APART:
+        kept.append((_settled(candidates[-1][0], rng), candidates[-1][1]))
+    ladders = [_along_ladder(rung, first, len(scales), other_of(start), rng) for rung, start in kept]
+    ranked = max(([*sorted(rungs.values(), key=lambda r: -r.evidence)] for rungs in ladders), key=lambda r: r[0].evidence)
     ranked[0] = _climb(ranked[0].lanes, ranked[0].model, LAST)
     return [rung for rung in ranked if ranked[0].evidence - rung.evidence < NEGLIGIBLE]
+
+
+def _density(pair: tuple[Rung, InitialValues]) -> float:
+    return pair[0].optimum.log_joint
 
 
 def _unwound(model: MarkovGP, initial: InitialValues, data: Data) -> InitialValues:

@@ -19,8 +19,9 @@ from ..models import Lanes
 STEP = 1e-7  # of the differences of gradients
 CONVERGED = 0.02  # nats that a step may still promise at the optimum
 DAMPINGS = np.array([0.0, 0.3, 1.0, 3.0, 10.0, 1e2, 1e3, 1e4])  # tried side by side
-STALE = 0.01  # nats that a block has moved by, as its last curvature says, before it is computed again
-AT_ONCE = 2**24  # numbers in the copies that are evaluated at once
+STALE = 0.1  # nats that a block has moved by, as its last curvature says, before it is computed again
+FEW = 256  # blocks at once in other work
+AT_ONCE = 2**22  # numbers in the copies that are evaluated at once
 MEMORY = 20  # pairs that L-BFGS remembers
 
 
@@ -41,17 +42,17 @@ class Arrow(NamedTuple):
         rank[order], rank[n:] = np.arange(n), n + np.arange(q)
         member = rank[lanes.members]  # [b, p]
         local = member.shape[1] - q
-        i, j = member[:, :local, None], member[:, None, :local]
-        apart = i - j
-        wide = int(np.max(np.abs(apart))) if n else 0
-        lower = apart >= 0
-        band = np.zeros((wide + 1, n))
-        at = (apart * n + np.broadcast_to(j, apart.shape))[lower]
-        band += np.bincount(at, blocks[:, :local, :local][lower], band.size).reshape(band.shape)
+        wide = int(np.max(np.ptp(np.where(lanes.felt, member, member[:, :1])[:, :local], axis=1))) if n else 0
+        band, cross = np.zeros(((wide + 1), n)), np.zeros((n, q))
+        for start in range(0, len(blocks), FEW):
+            some, here, felt = blocks[start : start + FEW], member[start : start + FEW], lanes.felt[start : start + FEW]
+            i, j = here[:, :local, None], here[:, None, :local]
+            lower = (i >= j) & felt[:, :local, None] & felt[:, None, :local]
+            at = ((i - j) * n + j)[lower]
+            band += np.bincount(at, some[:, :local, :local][lower], band.size).reshape(band.shape)
+            np.add.at(cross, here[:, :local], some[:, :local, local:])
         band[0] += 1.0
         factor = cholesky_banded(band, lower=True) if n else band
-        cross = np.zeros((n, q))
-        np.add.at(cross, member[:, :local], blocks[:, :local, local:])
         solved = cho_solve_banded((factor, True), cross) if n and q else cross
         corner = cholesky(prior + np.sum(blocks[:, local:, local:], axis=0) - cross.T @ solved, lower=True) if q else prior
         return cls(order, factor, solved, corner)
@@ -74,7 +75,6 @@ class Arrow(NamedTuple):
         n, q = len(self.order), len(self.corner)
         result = np.zeros((draws, n + q))
         z = rng.normal(size=(n, draws))
-        wide = self.band.shape[0] - 1
         # Lᵀ x = z by back substitution along the band.
         x = _solve_transposed(self.band, z) if n else z
         if border and q:
@@ -82,7 +82,6 @@ class Arrow(NamedTuple):
             x = x - self.cross @ b
             result[:, n:] = b.T
         result[:, self.order] = x.T
-        del wide
         return result
 
     @property
@@ -136,17 +135,19 @@ def curvature(lanes: Lanes, numbers: np.ndarray, slopes: np.ndarray, chosen: np.
         chosen: Which blocks ``[b]``; all when left out.
     """
     chosen = np.arange(lanes.count) if chosen is None else chosen
-    columns, p = lanes.felt, lanes.members.shape[1]
+    p = lanes.members.shape[1]
     H = np.zeros((len(chosen), p, p))
-    few = max(1, AT_ONCE // (len(columns) * p))  # blocks at once: their copies are as many as they have numbers
-    for start in range(0, len(chosen), few):
-        part = chosen[start : start + few]
-        copies = np.repeat(numbers[lanes.members[part]][:, None], len(columns), axis=1)
-        copies[:, np.arange(len(columns)), columns] += STEP
-        changed = lanes.evaluate(np.repeat(part, len(columns)), copies.reshape(-1, p))[1]
-        H[start : start + few, columns] = (slopes[start : start + few, None] - changed.reshape(len(part), -1, p)) / STEP
-    H[:, :, columns] = 0.5 * (H[:, :, columns] + np.swapaxes(H[:, columns], 1, 2))
-    return 0.5 * (H + np.swapaxes(H, 1, 2))
+    block, column = np.nonzero(lanes.felt[chosen])
+    few = max(1, AT_ONCE // p)  # copies at once
+    for start in range(0, len(block), few):
+        b, k = block[start : start + few], column[start : start + few]
+        copies = numbers[lanes.members[chosen[b]]]
+        copies[np.arange(len(b)), k] += STEP
+        H[b, k] = (slopes[b] - lanes.evaluate(chosen[b], copies)[1]) / STEP
+    # An entry comes twice, but for columns that were left out.
+    twice = lanes.felt[chosen][:, :, None] & lanes.felt[chosen][:, None]
+    H += np.swapaxes(H, 1, 2)
+    return np.asarray(np.where(twice, 0.5 * H, 0.0))
 
 
 def newton(lanes: Lanes, numbers: np.ndarray, *, steps: int = 20) -> Optimum:

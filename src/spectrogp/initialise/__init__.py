@@ -4,7 +4,7 @@ from .centres import cluster_centres, inducing_inputs
 from .compare import Best, best_of
 from .initial import InitialValues, Spectrum, show_range
 from .kernels import builds, kernel_from, kernel_name, noise_from
-from .markov import markov_from
+from .markov import likely_smoothness, markov_from, shortest_smoothness
 from .ridges import Ridge, find_ridges, frequency_grid, windowed_power
 from .search import find_initial_values
 
@@ -22,7 +22,9 @@ __all__ = [
     "inducing_inputs",
     "kernel_from",
     "kernel_name",
+    "likely_smoothness",
     "markov_from",
+    "shortest_smoothness",
     "noise_from",
     "show_range",
     "windowed_power",

@@ -13,7 +13,7 @@ from ..parameters import GridFunctionGroup, Normal, Real
 from .initial import InitialValues
 from .kernels import VARIES, noise_from
 
-KNOTS = 40  # of the frequencies of a short signal, of whatever lengthscale
+KNOTS = (40, 80, 160)  # of the frequencies of a short signal: the least that serve, so that programs are shared
 SLOWER = (4.0, 10.0)  # lengthscales of amplitudes and of the envelopes' lengthscales, in those of the frequencies
 SHARES = (0.5, 1.0)  # the same of short data, in standard deviations of the inputs
 # Lengthscales of oscillations, in standard deviations of the inputs or, of long data, in lengthscales of the frequencies:
@@ -62,7 +62,7 @@ def _term(
         lengthscale=smoothness,
         amplitude=float(np.clip(1.5 * varies, *VARIES)),
         lengthscale_std=0.0,
-        knots=None if long else KNOTS,
+        knots=None if long else next(count for count in KNOTS if count >= _needed(extent, smoothness)),
     )
     unit, lengthscale = smoothness if long else scale, initial.lengthscale[:, chosen]
     oscillating = np.isinf(lengthscale)
@@ -88,7 +88,6 @@ def _slow(
     """Positive functions that follow values ``[c, ...]`` at the centres, loosely."""
     typical = np.exp(np.mean(np.log(values), axis=0))
     # The span of evenly spread inputs is 3.5 of their standard deviations: 20 knots serve nearly all short data.
-    needed = int(np.ceil((extent[1] - extent[0]) / (0.75 * scale))) + 9
     group = GridFunctionGroup(
         extent,
         typical,
@@ -96,6 +95,39 @@ def _slow(
         lengthscale=scale,
         mean_std=sure,
         lengthscale_std=0.0,
-        knots=None if long else max(needed, 20),
+        knots=None if long else max(_needed(extent, scale), 20),
     )
     return group.fitted_to(centres, values, 0.5)
+
+
+def _needed(extent: tuple[float, float], lengthscale: float) -> int:
+    """How many knots a group needs."""
+    return int(np.ceil((extent[1] - extent[0]) / (0.75 * lengthscale))) + 9
+
+
+def shortest_smoothness(initial: InitialValues) -> float:
+    """The shortest lengthscale of frequencies for which there are knots enough in short data."""
+    return 1.01 * float(initial.extent[1, 0] - initial.extent[0, 0]) / (0.75 * (KNOTS[-1] - 10))
+
+
+def likely_smoothness(initial: InitialValues, scales: np.ndarray) -> int:
+    """Which of several lengthscales of the frequencies suits those that were found best, by its marginal likelihood.
+
+    Args:
+        initial: What was found.
+        scales: Lengthscales in units of the input.
+    """
+    x = initial.centres[:, 0]
+    some = np.unique(np.linspace(0, len(x) - 1, min(len(x), 200)).astype(int))
+    x, total = x[some], np.zeros(len(scales))
+    for a in np.flatnonzero(initial.found):
+        seen = np.log(initial.frequency[some, a, 0])
+        variance = 0.01 * (1.0 + 1.0 / np.maximum(initial.gain[some, a], 1e-3))
+        centred = seen - np.average(seen, weights=1.0 / variance)
+        size = max(float(np.average(centred**2, weights=1.0 / variance)), VARIES[0] ** 2)
+        for k, scale in enumerate(scales):
+            K = size * np.exp(-0.5 * ((x[:, None] - x) / scale) ** 2) + np.diag(variance) + size
+            factor = np.linalg.cholesky(K)
+            white = np.linalg.solve(factor, centred)
+            total[k] -= 0.5 * float(white @ white) + float(np.sum(np.log(np.diagonal(factor))))
+    return int(np.argmax(total))

@@ -26,6 +26,7 @@ WIDTHS = (32, 256)  # lanes that are walked at once, of short and of long data
 
 
 STRETCH = 32  # numbers of knots of a block are multiples of this, so that programs are shared
+NEAR = 2.2  # lengthscales after which a knot's window has fallen below a hundredth
 _HALF_LOG = 0.5 * np.log(2.0 * np.pi)
 
 
@@ -72,16 +73,11 @@ class Lanes:
         shared = np.broadcast_to(offset + np.arange(self.border), (self.count, self.border))
         self.members = np.concatenate([*members, shared], axis=1)  # [b, p], of the vector of all numbers
         felt = [
-            np.repeat(
-                np.any(
-                    (np.abs(group.origin + group.spacing * (first[:, None] + np.arange(count)) - 0.5 * (low + high)[:, None])
-                    <= 0.5 * (high - low)[:, None] + (group.reach + 1) * group.spacing), axis=0
-                ),
-                group.whitened.raw.shape[1],
-            )
+            np.repeat(_near(group, first, count, low, high), group.whitened.raw.shape[1], axis=1)
             for group, (first, count) in zip(groups, stretches, strict=True)
         ]
-        self.felt = np.flatnonzero(np.concatenate([*felt, np.ones(self.border, bool)]))  # numbers of a copy that matter
+        # Which numbers of its copy a block depends on, [b, p].
+        self.felt = np.concatenate([*felt, np.ones((self.count, self.border), bool)], axis=1)
         self._rows = tuple(np.asarray(part) for part in (timeline.t, timeline.y, timeline.error, timeline.seen, timeline.weight))
 
     # The vector of all free numbers
@@ -128,6 +124,13 @@ class Lanes:
         prior, gradient, _ = self.log_prior(numbers)
         gradient = gradient + np.bincount(self.members.ravel(), slopes.ravel(), len(numbers))
         return float(np.sum(values)) + prior, gradient
+
+
+def _near(group: GridFunctionGroup, first: np.ndarray, count: int, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Which knots ``[b, count]`` are so near to blocks that they change more than a hundredth there."""
+    places = group.origin + group.spacing * (first[:, None] + np.arange(count))
+    reach = NEAR * float(np.exp(group.lengthscale.raw))
+    return np.asarray((places > low[:, None] - reach) & (places < high[:, None] + reach))
 
 
 def grid_groups(model: Any) -> list[GridFunctionGroup]:
