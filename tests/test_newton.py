@@ -40,7 +40,7 @@ def model_of(extent=EXTENT, lengthscale=3.0):
 def data_of(extent=EXTENT, n=120):
     rng = np.random.default_rng(0)
     # Not in the first cell of the grids, where a stretch has no node before (tests/test_grid_functions.py).
-    t = np.sort(rng.uniform(extent[0] + 1.0, extent[1], n))
+    t = np.sort(rng.uniform(extent[0] + 1.5, extent[1], n))
     return Data(t, np.cos(5.0 * t + 2.0 * np.sin(0.4 * t)) + 0.2 * rng.normal(size=n))
 
 
