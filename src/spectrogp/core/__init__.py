@@ -2,13 +2,14 @@
 
 from .checks import Key, as_key, as_level, as_numbers, at_least, inputs, naming, refuse_masked, require
 from .chunking import chunked_sum, in_blocks
-from .compilation import cache_compilations
+from .compilation import SOON, cache_compilations
 from .entry_points import entry_point, precision, refuse_forked, traced
 from .linalg import Factor, cholesky, gaussian_log_density, symmetric_root, triangular_inverse, whitened_kl
 from .memory import available_memory, require_memory
 from .module import Module, show_numbers
 
 __all__ = [
+    "SOON",
     "Factor",
     "Key",
     "Module",

@@ -17,6 +17,7 @@ import shutil
 import stat
 import tempfile
 import zlib
+from importlib.metadata import version
 from pathlib import Path
 from typing import IO, Any
 
@@ -25,6 +26,12 @@ import jax
 from ..files import try_lock
 
 LARGEST = 2**30  # bytes of all programs that are kept; the oldest go first
+
+
+# For programs whose compilation everyone waits for: XLA's older emitters compile loops of small arrays in about half
+# the time, and what they make is as fast. From jaxlib 0.11.1 on they are gone, and so is the option.
+_OLDER = tuple(int(part) for part in version("jaxlib").split(".")[:3]) < (0, 11, 1)
+SOON: dict[str, Any] = {"compiler_options": {"xla_cpu_use_fusion_emitters": False}} if _OLDER else {}
 
 
 def cache_compilations(directory: str | Path | None = None) -> Path:

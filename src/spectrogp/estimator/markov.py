@@ -30,6 +30,8 @@ FITTED = 50.0  # nats that a fitted frequency counts for, where it is to be foll
 # Rows of a block, at least and at most: between them so many that it spans a few knots. A third more come before them;
 # the likelihood of blocks that warm up so little is one in its own right (Vecchia 1988, by blocks).
 CELLS, OWN = 8.0, (384, 2**14)
+ROWS_A_CYCLE, LEAST = 8.0, 256  # that are left of an even record that has more
+ROWS_DRAWN = 2 * 10**7
 PART = 4000  # rows in which the prior of the frequencies is chosen
 POOR = 6.0  # times the usual spread of blocks' log likelihoods a row, below their median: there a cycle may be lost
 
@@ -76,11 +78,15 @@ def fit_markov(
         n_starts: Candidates that are compared, at most.
         progress: What shows it.
     """
-    rng = np.random.default_rng(seed)
+    rng, given = np.random.default_rng(seed), data
+    data, inside = _thinned(initial, given)
     if data.size > SHORT and np.any(initial.found):
         rungs = _fit_long(initial, data, n_starts, rng)
+        draws = min(draws, max(ROWS_DRAWN // data.size, 50))  # each takes as long to read as there are rows
     else:
         rungs = _fit_short(initial, data, n_starts, rng)
+    if inside:
+        rungs = [_for_single_rows(rung, inside) for rung in rungs]
     top = rungs[0]
     mixed = [rung for rung in rungs if rung.optimum.factor is not None]
     posterior = Posterior.at_point(top.model) if draws == 1 or not mixed else _mixture(mixed, draws, rng)
@@ -247,6 +253,43 @@ def _frequency_groups(model: MarkovGP) -> list[int]:
 def _frequencies(model: MarkovGP) -> list[GridFunctionGroup]:
     groups = grid_groups(model)
     return [groups[k] for k in _frequency_groups(model)]
+
+
+# Rows that are closer than the signal needs
+
+
+def _thinned(initial: InitialValues, data: Data) -> tuple[Data, float]:
+    """Means of so many neighbouring rows of an even record that every cycle still has enough; and what they hide.
+
+    That is the variance of rows around such a mean, but for the change of the signal meanwhile.
+
+    What oscillates so slowly is nearly the same in all of them. Times that are uneven stay as they are: means of
+    different numbers of rows would have different noise.
+    """
+    X = np.asarray(data.X)[:, 0]
+    order = np.argsort(X, kind="stable")
+    steps = np.diff(X[order])
+    if not np.any(initial.found) or len(steps) < 2 * LEAST or np.min(steps) < 0.99 * np.max(steps):
+        return data, 0.0
+    seen = np.where(initial.gain > 0, initial.frequency[..., 0] * initial.harmonics, 0.0)
+    together = int(1.0 / (ROWS_A_CYCLE * 1.2 * np.max(seen) * np.mean(steps)))
+    together = min(together, data.size // LEAST)
+    if together < 2:
+        return data, 0.0
+    count = data.size // together
+    rows = order[: count * together].reshape(count, together)
+    X, y, error = (np.asarray(part)[rows] for part in (data.X[:, 0], data.y, data.error))
+    # Differences of neighbours leave out what changes slowly.
+    inside = max(0.5 * float(np.mean(np.diff(y, axis=1) ** 2)) - float(np.mean(error**2)), 0.0) * (1.0 - 1.0 / together)
+    return Data(X.mean(axis=1), y.mean(axis=1), np.sqrt(np.mean(error**2, axis=1) / together)), inside
+
+
+def _for_single_rows(rung: Rung, inside: float) -> Rung:
+    """A fit to means of rows as one of single rows: the noise has in it what the means hide."""
+    numbers = rung.optimum.numbers.copy()
+    place = rung.lanes.number_of(lambda m: m.likelihood.noise.raw)
+    numbers[place] = 0.5 * np.log(np.exp(2.0 * numbers[place]) + inside)
+    return rung._replace(optimum=rung.optimum._replace(numbers=numbers))
 
 
 # Long records

@@ -158,17 +158,24 @@ def find_cells(grid: Grid, y: np.ndarray, weight: np.ndarray, hop: int, highest:
     return Cells(hop / grid.rate, step, int(bins[0]), share, rate, count)
 
 
+def price(width: float, highest: float, harmonics: int = 1) -> float:
+    """Nats that the best of all frequencies and rates gains by chance in a window, with the probability FALSE_ALARM.
+
+    A further harmonic gains two halves of a nat by chance, and more at the best of all chirp rates.
+    """
+    return float(np.log(max(highest * LENGTH * width, 1.0) * len(RATES) / FALSE_ALARM)) + HARMONIC * (harmonics - 1)
+
+
 def nats(share: np.ndarray, count: np.ndarray, width: float, highest: float, harmonics: int = 1) -> np.ndarray:
     """The gain of a wave that explains a share of the variance in a frame of so many rows.
 
-    It is that of ``ridges``: the log likelihood that it gains, less what the best of all frequencies gains by chance,
-    and as a share, since neighbouring frames share their rows. A further harmonic gains two halves of a nat by chance,
-    and more at the best of all chirp rates. Frames without rows gain nothing.
+    It is that of ``ridges``: the log likelihood that it gains, less its price, and as a share, since neighbouring
+    frames share their rows. Frames without rows gain nothing.
     """
-    chance = np.log(max(highest * LENGTH * width, 1.0) * len(RATES) / FALSE_ALARM)
-    chance += HARMONIC * (harmonics - 1.0)
     explained = -0.5 * (count - 1.0 - 2.0 * harmonics) * np.log1p(-SHARE * np.clip(share, 0.0, 1.0))
-    return np.where(count > ROWS + 4.0 * (harmonics - 1.0), (explained - chance) / LENGTH, 0.0)
+    return np.where(
+        count > ROWS + 4.0 * (harmonics - 1.0), (explained - price(width, highest, harmonics)) / LENGTH, 0.0
+    )
 
 
 class _Frames:

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .frames import Grid, even_grid
+from .frames import ROWS as FEWEST
+from .frames import Grid, even_grid, frames, price, window
 from .harmonics import COHERENT, find_comb, in_step, overtones
 from .initial import Spectrum
 from .ridges import CYCLES, LENGTH, SIGNIFICANT
@@ -25,8 +26,8 @@ ALTERNATIVES = 5  # at most
 SHARE = 0.1  # of what was left where it lives, that a further track explains
 WHOLE = 0.02  # of all there is where it lives, likewise
 JOINED = 0.9  # of what tracks are worth one by one, that they are as harmonics of one
-ONE = 1.25  # times as much are harmonics of one tone worth as several tones
-COMB_ROWS = 68.0 * 2.0 ** np.arange(6)  # in the windows that are tried for combs
+ONE = 1.1  # times as much are harmonics of one tone worth as several tones
+COMB_ROWS = 96.0 * 2.0 ** np.arange(5)  # in the windows that are tried for combs
 STRETCHES, FRAMES = 3, 32  # of the record, and frames in each, that are looked at for combs first
 APART = 0.6  # in units of width⁻¹, frequencies that a window tells apart
 
@@ -106,12 +107,30 @@ class _Record(NamedTuple):
         return fit_path(self.grid, self.t, rest, self.weight, path, self.highest)
 
     def tracks(self, tracks: list[Track]) -> Tracks:
+        """Tracks of one width, with what they are worth together."""
         path, signals = tracks[0].path, np.zeros_like(self.t)
         for track in tracks:
             signals += track.signal
         width = path.hop / self.grid.rate
         centres = self.grid.start + np.arange(len(path.gain)) * width
-        return Tracks(centres, width, tracks, sum(track.path.worth for track in tracks), self.rest(signals, path.hop))
+        rest = self.rest(signals, path.hop)
+        return Tracks(centres, width, tracks, self.worth(tracks, rest), rest)
+
+    def worth(self, tracks: list[Track], rest: np.ndarray) -> float:
+        """Log likelihood that tracks gain together, less what they cost: the gains of each alone do not add up."""
+        hop, shape = tracks[0].path.hop, window(tracks[0].path.hop)
+        total, square = frames(self.grid.weight, hop) @ shape, frames(self.grid.square, hop) @ shape**2
+        rows = total**2 / np.maximum(square, 1e-300)
+        sizes = []
+        for part in (self.rest(0.0, hop), rest):
+            mean, energy = (frames(self.grid.sums(self.weight * part**k), hop) @ shape for k in (1, 2))
+            sizes.append(np.maximum(energy - mean**2 / np.maximum(total, 1e-300), 1e-300))
+        harmonics = sum(track.path.alive * track.path.harmonics for track in tracks)
+        cost = sum(
+            track.path.alive * price(hop / self.grid.rate, self.highest, track.path.harmonics) for track in tracks
+        )
+        gained = 0.5 * np.maximum(rows - 1.0 - 2.0 * harmonics, 0.0) * np.log(sizes[0] / sizes[1])
+        return float(np.sum((gained - cost)[(rows > FEWEST) & (harmonics > 0)])) / LENGTH
 
     def stretch(self, start: float, length: float) -> _Record | None:
         """A part of the record, or None where it has few rows."""
@@ -179,8 +198,14 @@ def _all_tracks(record: _Record, path: Path, count: int | None, max_tracks: int)
             alone = rest + before.signal
             tracks[k] = record.track(alone, record.path(alone, hop))
             rest = alone - tracks[k].signal
-        found = record.tracks(tracks)
+        found = record.tracks([_apart(track, k) for k, track in enumerate(tracks)])
     return found
+
+
+def _apart(track: Track, k: int) -> Track:
+    """The k-th track; where there is none, at a frequency of its own, so that no two components begin alike."""
+    path = track.path
+    return track if np.any(path.alive) else track._replace(path=path._replace(frequency=path.frequency * (1.0 + k)))
 
 
 def _is_there(record: _Record, track: Track, found: Tracks, whole: np.ndarray) -> bool:

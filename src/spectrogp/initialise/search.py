@@ -27,6 +27,7 @@ from .waves import SmoothFit, peaks, smooth_fit, smooth_trend
 
 ROWS = 1500  # of the data are looked at, at most, but for long records: drawn at random from larger ones
 LONG = NARROWEST / (LENGTH * WIDTHS[-1])  # rows beyond which the windows of tracks are narrower than those of ridges
+FINEST = 8.0  # cycles to a row in the record, up to which tracks are looked for: their grid would be too large
 TURNS = CENTRES / 2.0  # cycles beyond which a record is long: up to here ridges have two centres to a cycle
 
 
@@ -116,6 +117,8 @@ def _along_a_long_input(seen: _Search) -> list[dict[str, Any]]:
         return []
     span = t[-1] - t[0]
     limit = 0.45 * (distinct - 1) / span if highest is None else float(highest[0])
+    if limit * span > FINEST * len(t):
+        return []
     every = find_long(t, y, weight, limit, components, max_components)
     band = np.array([[1.0 / span], [limit]])
     if not every and len(t) > ROWS:

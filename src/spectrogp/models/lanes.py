@@ -7,6 +7,10 @@ of every copy changed, is the k-th column of every block's Hessian. Trials that 
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from typing import Any
 
 import equinox as eqx
@@ -17,7 +21,7 @@ from jax import Array
 from jax.flatten_util import ravel_pytree
 from jaxtyping import PyTree
 
-from ..core import entry_point
+from ..core import SOON, entry_point
 from ..parameters import GridFunctionGroup, log_prior, partition
 from .markov import MarkovGP
 from .timeline import Timeline
@@ -91,21 +95,42 @@ class Lanes:
         """The model with other numbers ``[n]``; with ``[s, n]`` a stack of models, as far as it has these numbers."""
         return _filled(self.model, np.asarray(numbers, float))
 
+    def number_of(self, where: Callable[[Any], Any]) -> int:
+        """The place of a single number of the model in the vector, such as ``lambda m: m.likelihood.noise.raw``."""
+        marked = eqx.tree_at(where, jax.tree.map(lambda leaf: np.zeros(np.shape(leaf)), self.model), np.ones(()))
+        return int(np.argmax(self.join(marked)))
+
     # Likelihood, prior
 
     @entry_point
     def evaluate(self, lanes: np.ndarray, copies: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Log likelihoods ``[m]`` of blocks, by their numbers ``lanes [m]``, and gradients ``[m, p]``, at ``copies [m, p]``."""
-        values, slopes = np.empty(len(lanes)), np.empty(copies.shape)
-        for start in range(0, len(lanes), self.width):
-            part = np.minimum(np.arange(start, start + self.width), len(lanes) - 1)
-            chosen = lanes[part]
-            rows = tuple(array[:, chosen] for array in self._rows)
-            value, slope = _evaluate(self._template, rows, self._origins[:, chosen], copies[part], self.timeline.steps)
-            count = min(self.width, len(lanes) - start)
-            values[start : start + count] = np.asarray(value)[:count]
-            slopes[start : start + count] = np.asarray(slope)[:count]
-        return values, slopes
+        double = bool(jax.config.jax_enable_x64)
+
+        def some(start: int) -> tuple[np.ndarray, np.ndarray]:
+            with jax.enable_x64(double):  # which belongs to a thread
+                return self._evaluate(lanes, copies, start)
+
+        starts = range(0, len(lanes), self.width)
+        # A program of short loops uses one core: others run beside it. The first, alone, compiles for all.
+        parts = [some(starts[0])]
+        if len(starts) > 2:
+            with ThreadPoolExecutor(_cores()) as pool:
+                contexts = [copy_context() for _ in starts[1:]]
+                parts += pool.map(lambda pair: pair[0].run(some, pair[1]), zip(contexts, starts[1:], strict=True))
+        else:
+            parts += [some(start) for start in starts[1:]]
+        values, slopes = zip(*parts, strict=True)
+        return np.concatenate(values), np.concatenate(slopes)
+
+    def _evaluate(self, lanes: np.ndarray, copies: np.ndarray, start: int) -> tuple[np.ndarray, np.ndarray]:
+        """The same of as many as are walked at once, from number ``start`` on."""
+        part = np.minimum(np.arange(start, start + self.width), len(lanes) - 1)
+        chosen = lanes[part]
+        rows = tuple(array[:, chosen] for array in self._rows)
+        value, slope = _evaluate(self._template, rows, self._origins[:, chosen], copies[part], self.timeline.steps)
+        count = min(self.width, len(lanes) - start)
+        return np.asarray(value)[:count], np.asarray(slope)[:count]
 
     def log_likelihoods(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Log likelihoods ``[b]`` of all blocks at one vector of numbers, and their gradients ``[b, p]``."""
@@ -124,6 +149,11 @@ class Lanes:
         prior, gradient, _ = self.log_prior(numbers)
         gradient = gradient + np.bincount(self.members.ravel(), slopes.ravel(), len(numbers))
         return float(np.sum(values)) + prior, gradient
+
+
+def _cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _near(group: GridFunctionGroup, first: np.ndarray, count: int, low: np.ndarray, high: np.ndarray) -> np.ndarray:
@@ -187,7 +217,7 @@ def _filled(model: Any, numbers: Any) -> Any:
     return eqx.tree_at(_knots_of, bare, knots) if knots else bare
 
 
-@eqx.filter_jit
+@eqx.filter_jit(**SOON)
 def _evaluate(template: Any, rows: tuple[Array, ...], origins: Array, copies: Array, steps: Array) -> tuple[Array, Array]:
     t, y, error, seen, weight = rows
 

@@ -30,6 +30,8 @@ from .readings import (
 )
 
 MAX_DRAWS = 400  # that a reading is evaluated at, unless told otherwise
+CHUNK = 2**15  # inputs at which draws of a function are held at once
+MOST = 2**24  # numbers that a reading of predictions holds for all draws: of many inputs fewer draws are mixed over
 _LEVELS = (0.05, 0.5, 0.95)
 _HALVINGS = 60  # of the bracket of a quantile, down to the last digit of a float64
 
@@ -135,7 +137,7 @@ class Posterior(Module):
         error = np.broadcast_to(np.asarray(error, X.dtype), (len(X),))[rows]
         y = None if y is None else np.asarray(as_outputs(y, X))[rows]
         reading = Outputs(self._prepared(data, X[rows]), X[rows], error, y)
-        values = self.read(reading, max_draws=max_draws)
+        values = self.read(reading, max_draws=min(max_draws, max(MOST // len(rows), 8)))
         return jax.tree.map(lambda leaf: leaf[:, : len(X)], values).mixed()
 
     # Prediction
@@ -289,8 +291,12 @@ class Posterior(Module):
             max_draws: Draws to use, at most.
         """
         X = np.asarray(inputs(X))
-        values = self.read(LocalFrequency(X[filled(len(X))]), max_draws=max_draws)
-        return Band.over(values[:, : len(X)], level)
+        parts = []
+        for start in range(0, len(X), CHUNK):
+            part = X[start : start + CHUNK]
+            values = self.read(LocalFrequency(part[filled(len(part))]), max_draws=max_draws)
+            parts.append(Band.over(values[:, : len(part)], level))
+        return Band(*(None if ends[0] is None else np.concatenate(ends) for ends in zip(*parts, strict=True)))
 
     def local_functions(self, X: ArrayLike, *, max_draws: int = MAX_DRAWS) -> LocalDraws:
         """The components of the local spectrum, and the lengthscales, at some of the draws.
