@@ -92,7 +92,7 @@ KERNELS = {
     "of all orders": oscillation(0.5) + oscillation(1.5, (3.0,)) + trend() + oscillation(2.5, (8.0,), 1.0),
     "harmonic": oscillation(0.5, (2.5, 2.5, 2.5), harmonic=True),
 }
-QUICK = ("of all orders",)
+QUICK = ("with a trend",)
 
 
 @entry_point
@@ -153,6 +153,7 @@ def test_an_offset_is_the_mean_of_the_outputs():
     assert free.log_joint(DATA) == pytest.approx(MarkovGP(kernel, noise, 1.7).log_joint(DATA) + prior, rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("t", [[0.5], [0.5, 0.5], [0.0, 1e-9, 1e6]], ids=["one", "one time twice", "very far apart"])
 def test_few_rows(t):
     few = Data(np.array(t), np.arange(1.0, 1.0 + len(t)))
@@ -160,6 +161,7 @@ def test_few_rows(t):
     assert_equal(everything(MarkovGP(kernel, 0.1), few, X), exact(kernel, 0.1, few, X))
 
 
+@pytest.mark.slow
 def test_a_sum_of_harmonics_is_a_sum_of_kernels():
     phase = lambda X: 2.5 * X[:, 0] + jnp.cos(X[:, 0])  # noqa: E731
     together = MaternPhase(
@@ -303,6 +305,7 @@ def test_warm_up_follows_the_model(long):
 # --- draws, envelopes ---
 
 
+@pytest.mark.slow
 def test_draws_have_the_mean_and_the_covariance():
     kernel = plain(0.5) + trend(2.5)
     model, X, draws = MarkovGP(kernel, noise, 0.4), TEST[:6], 4000
@@ -352,7 +355,8 @@ def test_envelopes_turn_with_the_phase_into_components(name):
 # --- others ---
 
 
-@pytest.mark.parametrize("order", [pytest.param(1.5, marks=pytest.mark.slow), 2.5])
+@pytest.mark.slow
+@pytest.mark.parametrize("order", [1.5, 2.5])
 def test_stationary_models_equal_those_of_tinygp(order):
     tinygp = pytest.importorskip("tinygp")
     t = np.sort(times(40))

@@ -285,7 +285,10 @@ def test_a_missing_file_is_missing(tmp_path):
 # Which classes a file may hold
 
 # Exported classes of which no instance is ever saved, each with its reason.
-NOT_STORED = {"Local": "values at inputs, made anew from the kernel whenever they are needed"}
+NOT_STORED = {
+    "Lanes": "a model and its data in the form that Newton's method works on; these are stored",
+    "Local": "values at inputs, made anew from the kernel whenever they are needed",
+}
 
 
 def exported_classes():

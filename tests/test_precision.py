@@ -268,6 +268,7 @@ CALLS = {
         "join": lambda found: found.join(markov()),
         "log_likelihoods": lambda found: found.log_likelihoods(found.join(markov())),
         "log_prior": lambda found: found.log_prior(found.join(markov())),
+        "number_of": lambda found: found.number_of(lambda m: m.offset.raw),
         "total": lambda found: found.total(*found.log_likelihoods(found.join(markov())), found.join(markov())),
     },
     models.MarkovGP: {

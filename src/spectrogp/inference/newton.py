@@ -9,10 +9,10 @@ evidence.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import cholesky, cho_solve, cholesky_banded, cho_solve_banded, solve_triangular
+from scipy.linalg import cho_solve, cho_solve_banded, cholesky, cholesky_banded, solve_triangular
 
 from ..models import Lanes
 
@@ -54,7 +54,9 @@ class Arrow(NamedTuple):
         band[0] += 1.0
         factor = cholesky_banded(band, lower=True) if n else band
         solved = cho_solve_banded((factor, True), cross) if n and q else cross
-        corner = cholesky(prior + np.sum(blocks[:, local:, local:], axis=0) - cross.T @ solved, lower=True) if q else prior
+        corner = (
+            cholesky(prior + np.sum(blocks[:, local:, local:], axis=0) - cross.T @ solved, lower=True) if q else prior
+        )
         return cls(order, factor, solved, corner)
 
     def solve(self, right: np.ndarray) -> np.ndarray:
@@ -218,7 +220,12 @@ def _search_one(
     trials = np.repeat(here.numbers[None], len(moves), axis=0)
     trials[:, member] += np.stack(moves)
     new, slopes = lanes.evaluate(np.zeros(len(moves), int), trials[:, member])
-    totals = np.array([lanes.total(*one, x)[0] for one, x in zip(zip(new[:, None], slopes[:, None], strict=True), trials, strict=True)])
+    totals = np.array(
+        [
+            lanes.total(*one, x)[0]
+            for one, x in zip(zip(new[:, None], slopes[:, None], strict=True), trials, strict=True)
+        ]
+    )
     best = int(np.nanargmax(np.where(np.isfinite(totals), totals, -np.inf)))
     if not totals[best] > here.value:
         return None if damping[0] > 1e8 else (here, np.maximum(damping, 1.0) * 1e4)
@@ -235,7 +242,11 @@ def _search_many(
         H = (vectors * np.abs(eigenvalues)[:, None]) @ np.swapaxes(vectors, 1, 2)
     eye = np.eye(H.shape[1])
     for _ in range(10):
-        damped = factor if factor is not None and not np.any(damping) else Arrow.of(lanes, H + damping[:, None, None] * eye, prior)
+        damped = (
+            factor
+            if factor is not None and not np.any(damping)
+            else Arrow.of(lanes, H + damping[:, None, None] * eye, prior)
+        )
         trial = here.numbers + damped.solve(here.gradient)
         new, slopes = lanes.log_likelihoods(trial)
         value, gradient = lanes.total(new, slopes, trial)

@@ -24,8 +24,8 @@ __all__ = [
     "kernel_name",
     "likely_smoothness",
     "markov_from",
-    "shortest_smoothness",
     "noise_from",
+    "shortest_smoothness",
     "show_range",
     "windowed_power",
 ]

@@ -16,9 +16,9 @@ from .kernels import VARIES, noise_from
 KNOTS = (40, 80, 160)  # of the frequencies of a short signal: the least that serve, so that programs are shared
 SLOWER = (4.0, 10.0)  # lengthscales of amplitudes and of the envelopes' lengthscales, in those of the frequencies
 SHARES = (0.5, 1.0)  # the same of short data, in standard deviations of the inputs
-# Lengthscales of oscillations, in standard deviations of the inputs or, of long data, in lengthscales of the frequencies:
-# a priori, with the standard deviation of their logarithm, and where those that have lost their phase begin. What an
-# envelope's own turning could explain belongs to the frequency, unless the data say much else.
+# Lengthscales of oscillations, in standard deviations of the inputs or, of long data, in lengthscales of the
+# frequencies: a priori, with the standard deviation of their logarithm, and where those that lost their phase begin.
+# What an envelope's own turning could explain belongs to the frequency, unless the data say much else.
 COHERENT, SURE, LOOSE = (20.0, 40.0), 0.5, (3.0, 4.0)
 PULSES = 2  # harmonics from which on an envelope is of order one half: its roughness shows little, and it costs less
 
@@ -40,7 +40,8 @@ def markov_from(initial: InitialValues, smoothness: float, *, long: bool = False
         terms = [_term(initial, np.array([a]), int(harmonics[a]), smoothness, long, loose) for a in range(count)]
         kernel = Sum(*terms) if count > 1 else terms[0]
     # The mean of the data is that of the signal only if cycles are many and whole.
-    return MarkovGP(kernel, noise_from(initial), Real(0.0, Normal(0.0, initial.spread)))
+    noise: Any = noise_from(initial)
+    return MarkovGP(kernel, noise, Real(0.0, Normal(0.0, initial.spread)))
 
 
 def _term(
@@ -48,7 +49,9 @@ def _term(
 ) -> MaternPhase:
     low, high = float(initial.extent[0, 0]), float(initial.extent[1, 0])
     extent, scale = (low, high if high > low else low + 1.0), float(initial.scale[0])
-    slower = [min(scale, factor * smoothness) if long else share * scale for factor, share in zip(SLOWER, SHARES, strict=True)]
+    slower = [
+        min(scale, factor * smoothness) if long else share * scale for factor, share in zip(SLOWER, SHARES, strict=True)
+    ]
     omega = 2.0 * np.pi * initial.frequency[:, chosen]
     # Where the data say nothing the smoothness of the functions decides.
     std = (0.1 * np.sqrt(1.0 + 1.0 / np.maximum(initial.gain[:, chosen], 1e-6)))[..., None]
@@ -66,7 +69,9 @@ def _term(
     )
     unit, lengthscale = smoothness if long else scale, initial.lengthscale[:, chosen]
     oscillating = np.isinf(lengthscale)
-    envelope = _slow(initial.centres, extent, slower[1], np.where(oscillating, COHERENT[long] * unit, lengthscale), long, SURE)
+    envelope = _slow(
+        initial.centres, extent, slower[1], np.where(oscillating, COHERENT[long] * unit, lengthscale), long, SURE
+    )
     if loose:
         shorter = np.where(np.all(oscillating, axis=0), np.log(LOOSE[long] / COHERENT[long]), 0.0)
         envelope = eqx.tree_at(lambda group: group.mean.raw, envelope, envelope.mean.raw + shorter)

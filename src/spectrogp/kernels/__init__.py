@@ -23,8 +23,8 @@ from .nonstationary import (
 )
 from .phase import IntegratedPhase, Phase, PlanePhase
 from .prior import basis_on_grid, sample_by_convolution, sample_prior
-from .sincos import sincos
 from .stationary import SpectralMixture, SquaredExponential
+from .waves import sincos
 
 __all__ = [
     "AbstractInner",

@@ -57,7 +57,7 @@ class MaternPhase(AbstractMixture):
         values = self.values_at(X)
         if X.shape[1] == 1:  # what is shown of a kernel; nothing here needs it
             along = jax.jvp(lambda x: self.field_at("time", x), (X,), (jnp.ones_like(X),))[1]
-            lengthscale = 1.0 / jnp.maximum(jnp.abs(along), jnp.finfo(X.dtype).tiny)
+            lengthscale = 1.0 / jnp.maximum(jnp.abs(along), np.finfo(X.dtype).tiny)
             values["lengthscale"] = jnp.broadcast_to(lengthscale, values["time"].shape)[..., None]
         return Local(x=X, **values)
 
@@ -133,4 +133,4 @@ def _sign_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Arr
     A lag that should be zero is the difference of two equal times only up to rounding, if XLA fuses what makes them.
     """
     (lag,), (change,) = primals, tangents
-    return jnp.sign(lag), jnp.where(jnp.abs(lag) < jnp.finfo(lag.dtype).eps ** 0.5, change, 0.0)
+    return jnp.sign(lag), jnp.where(jnp.abs(lag) < np.finfo(lag.dtype).eps ** 0.5, change, 0.0)

@@ -56,7 +56,9 @@ class Lanes:
             (np.zeros(1, int), len(group.whitened.raw)) if self.count == 1 else group.knots_between(low, high, STRETCH)
             for group in groups
         ]
-        self._template = with_groups(model, [group.stretch(0, count) for group, (_, count) in zip(groups, stretches, strict=True)])
+        self._template = with_groups(
+            model, [group.stretch(0, count) for group, (_, count) in zip(groups, stretches, strict=True)]
+        )
         self._origins = np.array(
             [group.origin + group.spacing * first for group, (first, _) in zip(groups, stretches, strict=True)]
         ).reshape(len(groups), self.count)
@@ -82,14 +84,16 @@ class Lanes:
         ]
         # Which numbers of its copy a block depends on, [b, p].
         self.felt = np.concatenate([*felt, np.ones((self.count, self.border), bool)], axis=1)
-        self._rows = tuple(np.asarray(part) for part in (timeline.t, timeline.y, timeline.error, timeline.seen, timeline.weight))
+        self._rows = tuple(
+            np.asarray(part) for part in (timeline.t, timeline.y, timeline.error, timeline.seen, timeline.weight)
+        )
 
     # The vector of all free numbers
 
     def join(self, model: MarkovGP) -> np.ndarray:
         """The numbers of a model like this one."""
         knots, border, _ = _split(model)
-        return np.asarray(ravel(knots + [border]))
+        return np.asarray(ravel([*knots, border]))
 
     def at(self, numbers: np.ndarray) -> MarkovGP:
         """The model with other numbers ``[n]``; with ``[s, n]`` a stack of models, as far as it has these numbers."""
@@ -104,8 +108,8 @@ class Lanes:
 
     @entry_point
     def evaluate(self, lanes: np.ndarray, copies: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Log likelihoods ``[m]`` of blocks, by their numbers ``lanes [m]``, and gradients ``[m, p]``, at ``copies [m, p]``."""
-        double = bool(jax.config.jax_enable_x64)
+        """Log likelihoods ``[m]`` of blocks, numbers ``lanes [m]``, and gradients ``[m, p]``, at ``copies [m, p]``."""
+        double = bool(jax.config.jax_enable_x64)  # type: ignore[attr-defined]
 
         def some(start: int) -> tuple[np.ndarray, np.ndarray]:
             with jax.enable_x64(double):  # which belongs to a thread
@@ -218,12 +222,17 @@ def _filled(model: Any, numbers: Any) -> Any:
 
 
 @eqx.filter_jit(**SOON)
-def _evaluate(template: Any, rows: tuple[Array, ...], origins: Array, copies: Array, steps: Array) -> tuple[Array, Array]:
+def _evaluate(
+    template: Any, rows: tuple[Array, ...], origins: Array, copies: Array, steps: Array
+) -> tuple[Array, Array]:
     t, y, error, seen, weight = rows
 
     def system(numbers: Array, origins: Array, t: Array, error: Array, seen: Array) -> Any:
         model = _filled(template, numbers)
-        groups = [eqx.tree_at(lambda g: g.origin, group, origin) for group, origin in zip(grid_groups(model), origins, strict=True)]
+        groups = [
+            eqx.tree_at(lambda g: g.origin, group, origin)
+            for group, origin in zip(grid_groups(model), origins, strict=True)
+        ]
         return with_groups(model, groups).realise().system(t[:, None], error, seen)
 
     def total(copies: Array) -> tuple[Array, Array]:
@@ -237,7 +246,7 @@ def _evaluate(template: Any, rows: tuple[Array, ...], origins: Array, copies: Ar
 
 @entry_point
 @eqx.filter_jit
-def _border_prior(parts: tuple[Any, Any], border: Array) -> tuple[Array, Array, Array]:
+def _border_prior(parts: tuple[Any, Any], border: Any) -> tuple[Array, Array, Array]:
     free, rest = parts
     _, unravel = ravel_pytree(free)
 

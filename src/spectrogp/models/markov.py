@@ -23,7 +23,6 @@ from .oscillators import simulate, stationary
 from .smoothing import smooth
 from .timeline import UNSEEN, Timeline
 
-
 SINGLE = 4096  # rows up to which one block holds them all
 OWN = 1024  # rows of its own that a block has at least
 STRETCH, STRETCHES = 64, 12  # rows and number of the stretches that tell how long a block has to warm up
@@ -52,10 +51,10 @@ class System(NamedTuple):
 class MarkovGP(AbstractModel):
     """Exact regression with Matérn phase kernels of one input, by a Kalman filter: O(N).
 
-    A component σ [cos φ u(τ) + sin φ v(τ)] has two oscillators, u and v, that are Markov with their derivatives, and one
+    A component σ [cos φ u(τ) + sin φ v(τ)] has two oscillators, u and v, that are Markov with their derivatives; one
     without a phase has one. The filter carries what is known of all of them along the rows; phases and amplitudes are
     how they are seen. Log likelihood and predictions are those of ``ExactGP``, for any times, gaps, repeated times,
-    functions and error bars.
+    functions and error bars. Times τ must increase with the input.
 
     Args:
         kernel: A ``MaternPhase``, or a sum of several, such as oscillations, a trend and low-frequency noise.
@@ -128,7 +127,9 @@ class MarkovGP(AbstractModel):
         needed = [0]
         for step, ratio, turn in zip(*(np.asarray(part) for part in found), strict=True):
             try:
-                needed.append(filtering.warm_up(np.maximum(step, 1e-8), np.maximum(ratio, 1e-8), orders, turn, tolerance)[0])
+                needed.append(
+                    filtering.warm_up(np.maximum(step, 1e-8), np.maximum(ratio, 1e-8), orders, turn, tolerance)[0]
+                )
             except np.linalg.LinAlgError:  # components that nothing tells apart are never forgotten
                 needed.append(data.size)
         return min(max(needed), data.size)
@@ -166,7 +167,7 @@ class MarkovGP(AbstractModel):
         return 0.5 * (covariance + covariance.T)
 
     def draw(self, data: Data, X: ArrayLike, *, key: Key, num_samples: int = 1) -> Array:
-        """Draws ``[s, t]`` of f, jointly over the inputs, in linear time: Durbin & Koopman's (2002) simulation smoother.
+        """Draws ``[s, t]`` of f, jointly over the inputs, in linear time, by Durbin & Koopman's (2002) smoother.
 
         Args:
             data: What the model was fitted to.
@@ -181,7 +182,7 @@ class MarkovGP(AbstractModel):
         return _draws(model, timeline, keys)
 
     @eqx.filter_jit
-    def envelope(self, data: Data | Timeline, X: Array) -> tuple[Array, Array]:
+    def envelope(self, data: Data | Timeline, X: Any) -> tuple[Array, Array]:
         """The complex envelope of every component: f_a = Re[(u − iv) e^{iφ}].
 
         Its modulus is the amplitude of the oscillation, and its angle what the phase lacks.
@@ -191,8 +192,8 @@ class MarkovGP(AbstractModel):
             X: Inputs ``[t, 1]``.
 
         Returns:
-            The means of (u, v), ``[t, a, 2]``, in units of the output, and covariances ``[t, a, 2, 2]``; v of a component
-            without a phase is zero.
+            The means of (u, v), ``[t, a, 2]``, in units of the output, and covariances ``[t, a, 2, 2]``; v of a
+            component without a phase is zero.
         """
         timeline = data if isinstance(data, Timeline) else Timeline.traced(data, X)
         _, mean, covariance = self._smoothed(timeline, X)
@@ -246,14 +247,18 @@ class MarkovGP(AbstractModel):
     def orders(self) -> list[float]:
         """ν of every oscillator."""
         counts = self._counts()
-        return [term.order for term, (components, waves) in zip(self.terms, counts, strict=True) for _ in range(components * waves)]
+        return [
+            term.order
+            for term, (components, waves) in zip(self.terms, counts, strict=True)
+            for _ in range(components * waves)
+        ]
 
     def stationary(self) -> np.ndarray:
         """Stationary covariances ``[q, d, d]`` of the oscillators' states."""
         return stationary(self.orders())
 
     def _smoothed(self, data: Data | Timeline, X: Array) -> tuple[Array, Array, Array]:
-        """At inputs ``[t]``: weights ``[t, q]`` of the oscillators, their means ``[t, q]`` and covariances ``[t, q, q]``."""
+        """At inputs ``[t]``: weights ``[t, q]`` of oscillators, their means ``[t, q]``, covariances ``[t, q, q]``."""
         timeline = data if isinstance(data, Timeline) else Timeline.traced(data, X)
         system = self.systems(timeline)
         mean, covariance = smooth(
@@ -264,7 +269,10 @@ class MarkovGP(AbstractModel):
     def _counts(self) -> list[tuple[int, int]]:
         """Of every term how many components it has, and how many oscillators each of these."""
         one = jnp.zeros((1, 1))
-        return [(jax.eval_shape(term.values_at, one)["time"].shape[1], 1 if term.phase is None else 2) for term in self.terms]
+        return [
+            (jax.eval_shape(term.values_at, one)["time"].shape[1], 1 if term.phase is None else 2)
+            for term in self.terms
+        ]
 
     def _owners(self) -> np.ndarray:
         """The component ``[q]`` that every oscillator belongs to: those of a term first have their u, then their v."""
@@ -285,7 +293,7 @@ def _weighted(weight: Array, mean: Array, covariance: Array) -> Moments:
 
 
 @eqx.filter_jit
-def _stretches(model: MarkovGP, X: Array, error: Array) -> tuple[Array, Array, Array]:
+def _stretches(model: MarkovGP, X: Any, error: Any) -> tuple[Array, Array, Array]:
     """Of rows ``[s, l, 1]``: decay, variance over that of the noise, and turn of phase per row, ``[s, a]`` each."""
 
     def of_one(X: Array, error: Array) -> tuple[Array, Array, Array]:
@@ -295,7 +303,9 @@ def _stretches(model: MarkovGP, X: Array, error: Array) -> tuple[Array, Array, A
             values = term.values_at(X)
             decay = (2.0 * term.order) ** 0.5 * jnp.diff(values["time"], axis=0)
             turn = jnp.zeros_like(decay) if term.phase is None else jnp.abs(jnp.diff(values["phase"], axis=0))
-            parts.append((jnp.mean(decay, axis=0), jnp.mean(values["amplitude"] ** 2, axis=0) / variance, jnp.mean(turn, axis=0)))
+            parts.append(
+                (jnp.mean(decay, axis=0), jnp.mean(values["amplitude"] ** 2, axis=0) / variance, jnp.mean(turn, axis=0))
+            )
         return tuple(jnp.concatenate(kind) for kind in zip(*parts, strict=True))  # type: ignore[return-value]
 
     return jax.vmap(of_one)(X, error)

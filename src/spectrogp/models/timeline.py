@@ -99,8 +99,8 @@ class Timeline(Module):
         order = jnp.argsort(t)
         seen = (order < size)[:, None]
         place = None if wanted is None else jnp.argsort(order)[size:]
-        columns = (part[order][:, None] for part in (t, y, error))
-        return cls(*columns, seen, seen.astype(float), jnp.asarray(t.shape[0]), place)
+        t, y, error = (part[order][:, None] for part in (t, y, error))
+        return cls(t, y, error, seen, seen.astype(float), jnp.asarray(t.shape[0]), place)
 
     def read(self, values: PyTree) -> PyTree:
         """Of ``values [l, ..., b]``, those at the inputs that were asked for, ``[t, ...]``."""

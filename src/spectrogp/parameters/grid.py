@@ -27,7 +27,7 @@ from scipy.linalg import solveh_banded
 from ..core import Module, inputs
 from .functions import UNWARPS, WARPS, AbstractRandom, Warp, around, unwarped
 from .priors import LogNormal
-from .values import Positive, constrain, latent
+from .values import Positive, Role, constrain, latent
 
 DENSITY = 0.75  # distance of knots, in the shortest lengthscale that they can follow
 SUPPORT = 2.9  # lengthscales after which g counts as zero: exp(−2.9²) = 2e-4
@@ -102,14 +102,14 @@ class GridFunctionGroup(AbstractRandom):
         self.spacing = np.asarray(spacing)
         self.whitened = latent((count if knots is None else knots, int(np.prod(shape))))
         self.mean = around(unwarped(initial, shape, warp), mean_std)
-        role = "hyperparameter" if lengthscale_std else "fixed"
+        role: Role = "hyperparameter" if lengthscale_std else "fixed"
         self.lengthscale = Positive(lengthscale, LogNormal(lengthscale, lengthscale_std or 1.0), role)
         self.amplitude = Positive(amplitude, LogNormal(amplitude, 0.5))
         self.shape = tuple(shape)
         self.warp = warp
         self.whole = True
 
-    @property
+    @property  # type: ignore[misc]
     def inducing(self) -> Any:
         """The knots ``[r, 1]``."""
         count = (self.whitened.raw if hasattr(self.whitened, "raw") else self.whitened).shape[0]
@@ -188,7 +188,7 @@ class GridFunctionGroup(AbstractRandom):
         start = self.origin + self.spacing * (reach - before)
         return OnGrid(start, self.spacing / OVER, h + jnp.ravel(self.mean), self.shape, self.warp)
 
-    def __call__(self, X: Array) -> Array:
+    def __call__(self, X: Any) -> Array:
         """Values ``[n, *shape]`` at inputs ``X [n, 1]``."""
         return constrain(self).realise()(inputs(X))
 
