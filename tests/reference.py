@@ -155,6 +155,19 @@ def phase(p, q):
     return total
 
 
+def matern_phase(order):
+    """Phase kernel with a Matérn envelope: Σ_a σ_i σ_j M_ν(|τ_i − τ_j|) cos(φ_i − φ_j) (``time``, ``phase [a]``)."""
+
+    def kernel(p, q):
+        total = 0.0
+        for a in range(len(p.amplitude)):
+            envelope = matern(order, math.sqrt(2 * order) * abs(p.time[a] - q.time[a]))
+            total += p.amplitude[a] * q.amplitude[a] * envelope * math.cos(p.phase[a] - q.phase[a])
+        return total
+
+    return kernel
+
+
 # --- kernels from spectral densities over pairs of frequencies ---
 
 
@@ -268,6 +281,19 @@ def gaussian(s, mean, covariance):
 def mirrored_gaussian(s, xi, covariance):
     """½ [N(s | ξ/2π, C) + N(s | −ξ/2π, C)]."""
     return 0.5 * (gaussian(s, xi / (2 * np.pi), covariance) + gaussian(s, -xi / (2 * np.pi), covariance))
+
+
+def mirrored_student(s, xi, scale, freedom):
+    """The same of two Student-t densities of one frequency ``s [m]``, with squared ``scale`` in the place of C."""
+    norm = math.gamma((freedom + 1) / 2) / math.gamma(freedom / 2) / math.sqrt(math.pi * freedom * scale)
+    z = [(s - centre) ** 2 / scale for centre in (xi / (2 * np.pi), -xi / (2 * np.pi))]
+    return 0.5 * norm * sum((1 + square / freedom) ** (-(freedom + 1) / 2) for square in z)
+
+
+def matern_density(order, omega):
+    """∫ M_ν(|t|) exp(−iωt) dt = 2√π Γ(ν + ½)/Γ(ν) (2ν)^ν (2ν + ω²)^(−ν − ½). Rasmussen & Williams (2006), Eq. 4.15."""
+    factor = 2 * math.sqrt(math.pi) * math.gamma(order + 0.5) / math.gamma(order)
+    return factor * (2 * order) ** order * (2 * order + omega**2) ** (-order - 0.5)
 
 
 # --- oscillators ---

@@ -14,6 +14,7 @@ from spectrogp.models import (
     Data,
     ExactGP,
     FullScaleGP,
+    MarkovGP,
     NeighbourGP,
     Refresh,
     SparseGP,
@@ -31,9 +32,14 @@ LENGTHSCALE, FREQUENCY, AMPLITUDE = np.array([[1.0], [0.8]]), np.array([[9.0], [
 KERNEL = sg.kernels.SpectralMixture(LENGTHSCALE, FREQUENCY, AMPLITUDE)
 
 
-def component(a, left, right):
+MATERN = sg.kernels.MaternPhase(sg.kernels.WarpedTime(LENGTHSCALE[:, 0]), lambda X: X * FREQUENCY[:, 0], AMPLITUDE)
+
+
+def component(a, left, right, matern):
     lag = left - right.T
-    return AMPLITUDE[a] ** 2 * np.exp(-0.5 * (lag / LENGTHSCALE[a]) ** 2) * np.cos(FREQUENCY[a] * lag)
+    r = np.sqrt(3.0) * np.abs(lag) / LENGTHSCALE[a]
+    envelope = (1.0 + r) * np.exp(-r) if matern else np.exp(-0.5 * (lag / LENGTHSCALE[a]) ** 2)
+    return AMPLITUDE[a] ** 2 * envelope * np.cos(FREQUENCY[a] * lag)
 
 
 @entry_point
@@ -54,21 +60,24 @@ MODELS = {
     "collapsed": CollapsedGP(KERNEL, NOISE, X),
     "neighbours": NeighbourGP(KERNEL, NOISE),
     "full scale": FullScaleGP(KERNEL, NOISE, X[::3]),
+    "exact, Matérn": ExactGP(MATERN, NOISE),
+    "Markov": MarkovGP(MATERN, NOISE),
 }
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_components_are_those_of_dense_formulas(name):
     """All models are exact here: inducing points at the data, or all data as neighbours."""
-    K = sum(component(a, X, X) for a in range(2)) + NOISE**2 * np.eye(N)
     model = MODELS[name]
+    matern = model.kernel is MATERN
+    K = sum(component(a, X, X, matern) for a in range(2)) + NOISE**2 * np.eye(N)
     data = Refresh(DATA, N - 1)(model) if name in ("neighbours", "full scale") else DATA
     prepared = model.prepare(data, TEST, N) if data is not DATA else data
     model = model.realise()
     assert model.count_components(TEST) == 2
     whole, parts = everything(model, prepared, TEST)
     for a, moments in enumerate(parts):
-        k = component(a, TEST, X)
+        k = component(a, TEST, X, matern)
         # Jitter of 1e-6 or less of the variance in the inducing points' matrix.
         np.testing.assert_allclose(moments.mean, k @ np.linalg.solve(K, DATA.y), atol=2e-5)
         variance = AMPLITUDE[a] ** 2 - np.sum(k * np.linalg.solve(K, k.T).T, axis=1)

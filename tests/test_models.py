@@ -25,6 +25,7 @@ from spectrogp.models import (
     FullScaleGP,
     Gaussian,
     LinearRegression,
+    MarkovGP,
     NeighbourGP,
     Neighbourhoods,
     Refresh,
@@ -36,7 +37,7 @@ from spectrogp.models import (
     variational,
 )
 from spectrogp.models.data import draw_rows
-from spectrogp.parameters import FunctionGroup, Positive, partition
+from spectrogp.parameters import FunctionGroup, GridFunctionGroup, Positive, Real, partition
 
 pytestmark = pytest.mark.usefixtures("compile_quickly")
 
@@ -95,6 +96,8 @@ def test_all_models_equal_the_exact_one_in_the_limit(case, data, everyone):
             (NeighbourGP(kernel, noise), everyone),
             (FullScaleGP(kernel, noise, data.X[::3]), everyone),
         ]
+        if isinstance(kernel, sg.kernels.MaternPhase):
+            models.append((MarkovGP(kernel, noise), data))
         return {
             type(model).__name__: (model.log_joint(seen), *predict(model, seen, TEST[:, None]))
             for model, seen in models
@@ -122,6 +125,21 @@ def functional(rng):
     return eqx.tree_at(groups, kernel, tuple(rng.normal(size=np.shape(v)) for v in groups(kernel)))
 
 
+def on_grids(rng):
+    """An oscillation with functions on grids, none of them constant, and a trend."""
+
+    def group(initial, **options):
+        made = GridFunctionGroup((-1.5, 1.5), initial, **options)
+        return eqx.tree_at(lambda g: g.whitened.raw, made, rng.normal(size=made.whitened.raw.shape))
+
+    oscillation = sg.kernels.MaternPhase(
+        sg.kernels.WarpedTime(group([[0.8], [0.6]], shape=(2, 1))),
+        sg.kernels.IntegratedPhase(group([[1.0], [5.0]], shape=(2, 1), warp="softplus")),
+        group(0.8, shape=(2,)),
+    )
+    return oscillation + sg.kernels.MaternPhase(sg.kernels.WarpedTime(Positive(2.0)), amplitude=0.5, order=2.5)
+
+
 OBJECTIVES = (
     "exact",
     "collapsed",
@@ -132,6 +150,7 @@ OBJECTIVES = (
     "neighbours",
     "full-scale",
     "linear",
+    "Markov",
 )
 
 
@@ -157,6 +176,7 @@ def objectives(data):
         "neighbours": (NeighbourGP(kernel, sigma), few),
         "full-scale": (FullScaleGP(kernel, sigma, Z), few),
         "linear": (LinearRegression(Positive(2.0), Positive(0.3)), data),
+        "Markov": (MarkovGP(on_grids(rng), GridFunctionGroup((-1.5, 1.5), 0.3), Real(0.2)), data),
     }
     assert tuple(made) == OBJECTIVES
     return made
@@ -259,6 +279,8 @@ def test_joint_predictions_agree_with_each_other(data):
     sparse = eqx.tree_at(lambda m: m.whitened.raw, SparseGP(kernel, noise, Z), np.linspace(-1.0, 1.0, len(Z)))
     best = best_posterior(VariationalGP(kernel, noise, Z), data)
     models = [ExactGP(kernel, noise), CollapsedGP(kernel, noise, Z), best, sparse, LinearRegression(2.0, noise)]
+    markov = sg.kernels.MaternPhase(sg.kernels.WarpedTime(0.5), lambda X: 5.0 * X[:, 0], [0.5, 1.0])
+    models.append(MarkovGP(markov, noise, 0.3))
     X, y, error, joints = TEST[:, None], np.cos(TEST), 0.1 + 0.1 * TEST**2, []
     for model in models:
         name = type(model).__name__

@@ -55,6 +55,23 @@ def near():
     return models.Refresh(DATA, 2)(models.NeighbourGP(mixture(), 0.3))
 
 
+def on_grid(**settings):
+    return parameters.GridFunctionGroup((-1.0, 1.0), 0.5, **settings)
+
+
+def markov():
+    kernel = kernels.MaternPhase(
+        kernels.WarpedTime(parameters.Positive(0.8)),
+        kernels.IntegratedPhase(on_grid(shape=(1, 1), lengthscale_std=0.0)),
+    )
+    return models.MarkovGP(kernel, parameters.Positive(0.3), parameters.Real(0.1, parameters.Normal()))
+
+
+@cache
+def lanes():
+    return models.Lanes(markov(), models.Timeline.of(DATA))
+
+
 def prepared(model):
     return model.prepare(data_of(model), X) if isinstance(model, models.AbstractNeighbourModel) else DATA
 
@@ -102,8 +119,10 @@ def basis(kernel):
 # How to make one of each class.
 INSTANCES = {
     parameters.FunctionGroup: group,
+    parameters.GridFunctionGroup: lambda: constrain(on_grid()),
     parameters.LogNormal: lambda: parameters.LogNormal(0.5, 0.7),
     parameters.Normal: lambda: parameters.Normal(0.5, 0.7),
+    parameters.OnGrid: lambda: constrain(on_grid()).realise(),
     parameters.Positive: lambda: parameters.Positive.around(LEVELS),
     parameters.RandomWaves: lambda: parameters.RandomWaves.draw(KEY, 8, 1, 2, np.array(0.5)),
     parameters.Real: lambda: parameters.Real(LEVELS, parameters.Normal()),
@@ -116,6 +135,7 @@ INSTANCES = {
     kernels.PlanePhase: lambda: kernels.PlanePhase(np.ones((1, 1)), wave),
     kernels.RealisedLayer: lambda: INSTANCES[kernels.Layer]().realise(KEY),
     kernels.Slot: lambda: kernels.Slot(np.array(0.1), 0.5, 0, "exp", wave),
+    kernels.WarpedTime: lambda: kernels.WarpedTime(LEVELS),
     spectra.LocalSpectrum: lambda: sg.local_spectrum(kernels.SpectralMixture(0.5, 2.0), X),
     models.Bernoulli: models.Bernoulli,
     models.CollapsedGP: lambda: models.CollapsedGP(mixture(), 0.3, Z).realise(),
@@ -124,13 +144,16 @@ INSTANCES = {
     models.ExactGP: lambda: models.ExactGP(mixture(), wave_noise).realise(),
     models.FullScaleGP: lambda: models.FullScaleGP(mixture(), 0.3, Z).realise(),
     models.Gaussian: lambda: models.Gaussian(0.3),
+    models.Lanes: lanes,
     models.LinearRegression: lambda: models.LinearRegression(1.5, 0.3),
+    models.MarkovGP: lambda: markov().realise(),
     models.Moments: lambda: models.Moments(X, X**2 + 1.0),
     models.NeighbourGP: lambda: models.NeighbourGP(mixture(), 0.3).realise(),
     models.Neighbourhoods: near,
     models.Refresh: lambda: models.Refresh(DATA, 2),
     models.SparseGP: lambda: models.SparseGP(mixture(), 0.3, Z).realise(),
     models.StudentT: lambda: models.StudentT(0.3),
+    models.Timeline: lambda: models.Timeline.of(DATA, X),
     models.VariationalGP: lambda: models.VariationalGP(mixture(), 0.3, Z),
     posterior.Band: lambda: posterior.Band(LEVELS, LEVELS - 1.0, LEVELS + 1.0),
     posterior.Components: lambda: posterior.Components(DATA, X),
@@ -145,6 +168,7 @@ INSTANCES = {
     posterior.Spectrogram: lambda: posterior.Spectrogram(X, FREQUENCY),
     inference.NUTS: lambda: inference.NUTS(warmup=20, chains=2, leapfrogs=2),
     inference.SGHMC: lambda: inference.SGHMC(warmup=20, chains=2, thin=2),
+    inference.Optimum: lambda: inference.newton(lanes(), lanes().join(markov()), steps=2),
     inference.Target: lambda: target()[0],
 }
 
@@ -170,6 +194,15 @@ CALLS = {
         "fitted_to": lambda _: parameters.FunctionGroup(Z, 0.5).fitted_to(X, LEVELS, 0.1),
         "inverse": lambda group: group.inverse(),
     },
+    parameters.GridFunctionGroup: {
+        "fitted_to": lambda _: on_grid().fitted_to(X, LEVELS, 0.1),
+        "knots_between": lambda _: on_grid().knots_between([-0.5], [0.5]),
+        "stretch": lambda _: on_grid().stretch(1, 9),
+    },
+    parameters.OnGrid: {
+        "__call__": lambda functions: functions(X),
+        "integral": lambda functions: (functions.integral(X), functions.integral(X, -1)),
+    },
     parameters.LogNormal: {"log_density": lambda prior: prior.log_density(LEVELS)},
     parameters.Normal: {"log_density": lambda prior: prior.log_density(LEVELS)},
     parameters.Parametrised: {
@@ -188,6 +221,7 @@ CALLS = {
         "diagonal": lambda kernel: kernel.diagonal(kernel.local(X)),
         "elementwise": lambda kernel: kernel.elementwise(kernel.local(X), kernel.local(X[::-1])),
         "gram": lambda kernel: kernel.gram(kernel.local(X)),
+        "line_freedom": lambda kernel: kernel.line_freedom(kernel.local(X)),
         "local": lambda kernel: kernel.local(X),
         "pair": pair,
         "without_callables": lambda kernel: kernel.without_callables(),
@@ -199,6 +233,7 @@ CALLS = {
     kernels.PlanePhase: {"__call__": lambda phase: phase(X)},
     kernels.RealisedLayer: {"__call__": lambda function: function(X)},
     kernels.Slot: {"__call__": lambda slot: slot(X)},
+    kernels.WarpedTime: {"__call__": lambda time: time(X)},
     models.AbstractLikelihood: {
         "expected_log_density": lambda noise: noise.expected_log_density(ONES, MOMENTS, LEVELS),
         "log_density": lambda noise: noise.log_density(ONES, LEVELS, LEVELS),
@@ -226,6 +261,30 @@ CALLS = {
     models.AbstractNeighbourModel: {
         "conditionals": lambda model: model.conditionals(near()),
         "neighbours": lambda model: model.neighbours(near(), X),
+    },
+    models.Lanes: {
+        "at": lambda found: found.at(found.join(markov())),
+        "evaluate": lambda found: found.evaluate(np.zeros(2, int), np.stack([found.join(markov())] * 2)),
+        "join": lambda found: found.join(markov()),
+        "log_likelihoods": lambda found: found.log_likelihoods(found.join(markov())),
+        "log_prior": lambda found: found.log_prior(found.join(markov())),
+        "number_of": lambda found: found.number_of(lambda m: m.offset.raw),
+        "total": lambda found: found.total(*found.log_likelihoods(found.join(markov())), found.join(markov())),
+    },
+    models.MarkovGP: {
+        "block_log_likelihoods": lambda model: model.block_log_likelihoods(models.Timeline.of(DATA)),
+        "envelope": lambda model: model.envelope(DATA, X),
+        "orders": lambda model: model.orders(),
+        "stationary": lambda model: model.stationary(),
+        "system": lambda model: model.system(X, DATA.error, np.ones(5, bool)),
+        "systems": lambda model: model.systems(models.Timeline.of(DATA)),
+        "timeline": lambda model: model.timeline(DATA),
+        "warm_up": lambda model: model.warm_up(DATA),
+    },
+    models.Timeline: {
+        "of": lambda _: models.Timeline.of(DATA, X, own=2, warm_up=1),
+        "read": lambda timeline: timeline.read(timeline.t[:, None]),
+        "traced": lambda _: models.Timeline.traced(DATA, X),
     },
     models.VariationalGP: {
         "natural_step": lambda model: model.natural_step(DATA, 0.5),

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,7 +18,7 @@ import pytest
 import reference
 import spectrogp as sg
 from spectrogp.models import Data, SparseGP
-from zoo_fields import COMPONENTS, FIELDS, Functions, Mean, Wild, functions
+from zoo_fields import COMPONENTS, FIELDS, Field, First, Functions, Mean, N, Wild, first, functions, uniform
 
 __all__ = ["BY_NAME", "COMPONENTS", "DIMENSIONS", "KERNELS", "Case", "functions", "inputs"]
 
@@ -90,6 +91,25 @@ def _combined(name, build, parts, combine, **options):
     return Case(name, build, at, pair, **options)
 
 
+class Time(eqx.Module):
+    """τ(x) = Σ_d x_d + a bend, with values [n, a]: increasing along one input, as time is."""
+
+    bend: First
+
+    @classmethod
+    def make(cls, rng, D):
+        return cls(first(-0.3, 0.3)(rng, D))
+
+    def __call__(self, X):
+        return jnp.sum(X, axis=1, keepdims=True) + self.bend(X)
+
+    def numpy(self, X):
+        return np.sum(X, axis=1, keepdims=True) + self.bend.numpy(X)
+
+    def jacobian(self, X):
+        return 1.0 + self.bend.function.jacobian(X)[..., 0, :]
+
+
 # --- pieces of closed forms ---
 
 
@@ -132,6 +152,24 @@ def _chirped(f, X, omega, chirp, gradient):
 def _warped_width(f, X):
     J = f.warp.jacobian(X)
     return np.einsum("nde,d,ndf->nef", J, f.warp_lengthscale**-2.0, J)[:, None]
+
+
+def _matern(order, **options):
+    """Λ = 2ν/(2ν − 2) ∇τ ∇τᵀ, which is minus the curvature of M_ν; at ν = ½, where there is none, ∇τ ∇τᵀ."""
+    factor = {0.5: 1.0, 1.5: 3.0, 2.5: 5.0 / 3.0}[order]
+
+    def spectrum(f, X):
+        slope = f.time.jacobian(X)
+        return f.phase.function.jacobian(X)[..., 0, :], factor * slope[..., None] * slope[..., None, :]
+
+    return _case(
+        f"matern phase {order}",
+        lambda f: sg.kernels.MaternPhase(f.time, f.phase, f.amplitude, order=order),
+        reference.matern_phase(order),
+        "time phase amplitude",
+        spectrum=spectrum,
+        **options,
+    )
 
 
 def _convolutional_spectrum(f, X):
@@ -207,6 +245,15 @@ def _tied_points(f, X):
         amplitude=f.amplitude,
         chirp=f.smooth_frequency.own_derivative,
     )
+
+
+def _lengths(f):
+    """Lengthscales so long in all dimensions but the first that a time along the first is all there is."""
+    return np.where(np.arange(f.D) == 0, f.constant_lengthscale, 1e9)
+
+
+def _scaled_time(f):
+    return lambda X: X[:, :1] / f.constant_lengthscale[:, 0]
 
 
 # --- the kernels ---
@@ -473,6 +520,55 @@ KERNELS = [
             ),
         },
         mistyped={r"phase must be a callable .* got float": lambda: sg.kernels.Phase(1.0, 2.0)},
+    ),
+    _matern(
+        0.5,
+        derivatives=0,
+        fields={"time": Field(Time.make, lambda D: uniform(-1e3, 1e3, N, COMPONENTS))},
+        refused={
+            r"order must be one of 0.5, 1.5, 2.5, got 2": lambda: sg.kernels.MaternPhase(table(4), order=2),
+            r"MaternPhase.time must have shape \[n\] or \[n, a\] with n = 4 .*callable gave \[4, 2, 2\]": (
+                lambda: sg.kernels.MaternPhase(table(4, 2, 2))(X2)
+            ),
+            r"MaternPhase.time must be finite, got nan": lambda: sg.kernels.MaternPhase(table(4, value=np.nan))(X1),
+            r"MaternPhase.phase must have shape .*callable gave \[3\]": (
+                lambda: sg.kernels.MaternPhase(table(4), table(3))(X2)
+            ),
+            r"MaternPhase.amplitude must be zero or positive, got -1": (
+                lambda: sg.kernels.MaternPhase(table(4), amplitude=table(4, value=-1.0))(X1)
+            ),
+            r"lengthscale must be positive, got 0": lambda: sg.kernels.WarpedTime(0.0),
+            r"nodes must have shape \[m\] with m of at least 2, got none": lambda: sg.kernels.WarpedTime(
+                table(4, 1, 1)
+            ),
+            r"nodes must have shape .* got \[1\]": lambda: sg.kernels.WarpedTime(table(4, 1, 1), np.zeros(1)),
+            r"a warped time needs one input dimension, got 2": (
+                lambda: sg.kernels.MaternPhase(sg.kernels.WarpedTime(1.0))(X2)
+            ),
+        },
+        mistyped={
+            r"time must be a callable .* got float": lambda: sg.kernels.MaternPhase(2.0),
+            r"phase must be a callable .* got float": lambda: sg.kernels.MaternPhase(table(4), 2.0),
+        },
+    ),
+    _matern(
+        1.5,
+        derivatives=2,
+        reduces=lambda f: (
+            sg.kernels.MaternPhase(_scaled_time(f), amplitude=f.amplitude),
+            0.25 * sg.kernels.GeneralizedSpectral(_lengths(f), 0.0, 0.0, f.amplitude, smoothness=1.5),
+        ),
+    ),
+    _matern(
+        2.5,
+        derivatives=4,
+        reduces=lambda f: (
+            sg.kernels.MaternPhase(_scaled_time(f), lambda X: X @ f.constant_frequency.T, f.amplitude, order=2.5),
+            0.25
+            * sg.kernels.GeneralizedSpectral(
+                _lengths(f), f.constant_frequency, f.constant_frequency, f.amplitude, smoothness=2.5
+            ),
+        ),
     ),
     _case(
         "generalized spectral",

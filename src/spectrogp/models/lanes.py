@@ -251,7 +251,7 @@ def _evaluate(
 
 @entry_point
 @eqx.filter_jit
-def _border_prior(parts: tuple[Any, Any], border: Array) -> tuple[Array, Array, Array]:
+def _border_prior(parts: tuple[Any, Any], border: Any) -> tuple[Array, Array, Array]:
     free, rest = parts
     _, unravel = ravel_pytree(free)
 

@@ -54,7 +54,7 @@ class MarkovGP(AbstractModel):
     A component σ [cos φ u(τ) + sin φ v(τ)] has two oscillators, u and v, that are Markov with their derivatives; one
     without a phase has one. The filter carries what is known of all of them along the rows; phases and amplitudes are
     how they are seen. Log likelihood and predictions are those of ``ExactGP``, for any times, gaps, repeated times,
-    functions and error bars.
+    functions and error bars. Times τ must increase with the input.
 
     Args:
         kernel: A ``MaternPhase``, or a sum of several, such as oscillations, a trend and low-frequency noise.
@@ -183,7 +183,7 @@ class MarkovGP(AbstractModel):
         return _draws(model, timeline, keys)
 
     @eqx.filter_jit
-    def envelope(self, data: Data | Timeline, X: Array) -> tuple[Array, Array]:
+    def envelope(self, data: Data | Timeline, X: Any) -> tuple[Array, Array]:
         """The complex envelope of every component: f_a = Re[(u − iv) e^{iφ}].
 
         Its modulus is the amplitude of the oscillation, and its angle what the phase lacks.
@@ -294,7 +294,7 @@ def _weighted(weight: Array, mean: Array, covariance: Array) -> Moments:
 
 
 @eqx.filter_jit
-def _stretches(model: MarkovGP, X: Array, error: Array) -> tuple[Array, Array, Array]:
+def _stretches(model: MarkovGP, X: Any, error: Any) -> tuple[Array, Array, Array]:
     """Of rows ``[s, l, 1]``: decay, variance over that of the noise, and turn of phase per row, ``[s, a]`` each."""
 
     def of_one(X: Array, error: Array) -> tuple[Array, Array, Array]:

@@ -175,14 +175,17 @@ class GridFunctionGroup(AbstractRandom):
         """
         del key, inverse
         v, reach = jnp.asarray(self.whitened), self.reach
-        if self.whole:  # white noise that is not there: h goes back to zero
-            v = jnp.pad(v, ((2 * reach, 2 * reach), (0, 0)))
+        before = 2 * reach + 2 if self.whole else 0
+        if (
+            self.whole
+        ):  # white noise that is not there: h goes back to zero, and the first and last cells have nothing else
+            v = jnp.pad(v, ((before, before - 1), (0, 0)))
         offsets = (np.arange(OVER)[:, None] / OVER - np.arange(-reach, reach + 1)) * self.spacing  # [over, taps]
         stencil = self.amplitude * _window(offsets, self.spacing, self.lengthscale, jnp)
         cells = v.shape[0] - 2 * reach
         h = sum(stencil[:, None, tap, None] * v[tap : tap + cells] for tap in range(2 * reach + 1))
         h = jnp.swapaxes(jnp.asarray(h), 0, 1).reshape(cells * OVER, -1)
-        start = self.origin + self.spacing * (reach - 2 * reach * self.whole)
+        start = self.origin + self.spacing * (reach - before)
         return OnGrid(start, self.spacing / OVER, h + jnp.ravel(self.mean), self.shape, self.warp)
 
     def __call__(self, X: Any) -> Array:
@@ -239,13 +242,13 @@ class OnGrid(Module):
     def _read(self, cubic: tuple[Array, ...], X: Array) -> tuple[Array, Array, Array]:
         """A cubic of each cell at inputs: values and slopes ``[n, k]`` inside the nodes, and how far beyond they are.
 
-        All coefficients of a cell lie side by side: one place in memory to read for each input, and, in the gradient,
-        one to add to.
+        That of the first cell reaches to the first node and that of the last to the last. All coefficients of a cell
+        lie side by side: one place in memory to read for each input, and, in the gradient, one to add to.
         """
         place = (X[:, 0] - self.origin) / self.step - 1.0
         cell = jnp.clip(jnp.floor(place), 0, self.nodes.shape[0] - 4).astype(int)
         full = place - cell
-        u = jnp.clip(full, 0.0, 1.0)
+        u = jnp.clip(full, -1.0, 2.0)  # inside 0 and 1 but for those two
         k0, k1, k2, k3 = jnp.split(jnp.concatenate(cubic, axis=1)[cell], 4, axis=1)
         v = u[:, None]
         return k0 + v * (k1 + v * (k2 + v * k3)), k1 + v * (2.0 * k2 + 3.0 * v * k3), (full - u)[:, None]

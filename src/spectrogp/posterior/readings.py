@@ -14,12 +14,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike
-from scipy.special import logsumexp, ndtr
+from scipy.special import logsumexp, ndtr, stdtr
 
 from ..core import Module
 from ..kernels import Local
 from ..models import Moments
-from ..spectra import LocalSpectrum, local_spectrum, spectrogram
+from ..spectra import LocalSpectrum, line_scale, local_spectrum, spectrogram
 
 
 class Prediction(NamedTuple):
@@ -150,13 +150,15 @@ class LocalDraws(NamedTuple):
     """What a kernel says at n inputs, at s draws: the components of its local spectrum, in cycles per unit.
 
     Variance ``weight [s, n, a]``, ``frequency [s, n, a, d]``, the standard deviation ``bandwidth [s, n, a, d]`` around
-    it; and ``lengthscale [s, n, a, d]``, or None for a kernel without one.
+    it; ``lengthscale [s, n, a, d]``, or None for a kernel without one; and the degrees of ``freedom [s, n, a]`` of the
+    line, infinite for a Gaussian one.
     """
 
     weight: Any
     frequency: Any
     bandwidth: Any
     lengthscale: Any
+    freedom: Any
 
     @classmethod
     def of(cls, values: tuple[LocalSpectrum, dict[str, np.ndarray]]) -> LocalDraws:
@@ -166,12 +168,13 @@ class LocalDraws(NamedTuple):
         frequency = np.abs(spectrum.frequency) if spectrum.frequency.shape[-1] == 1 else spectrum.frequency
         length = functions.get("lengthscale")
         length = None if length is None else np.broadcast_to(length, frequency.shape)
-        return cls(np.asarray(spectrum.weight), np.asarray(frequency), np.asarray(spectrum.bandwidth), length)
+        weight, bandwidth, freedom = map(np.asarray, (spectrum.weight, spectrum.bandwidth, spectrum.freedom))
+        return cls(weight, np.asarray(frequency), bandwidth, length, freedom)
 
     def in_units(self, x: np.ndarray, y: float | np.float64) -> LocalDraws:
         """For inputs measured in units that are 1/x ``[d]`` as large, and outputs in units that are 1/y as large."""
         length = None if self.lengthscale is None else self.lengthscale * x
-        return LocalDraws(self.weight * y**2, self.frequency / x, self.bandwidth / x, length)
+        return LocalDraws(self.weight * y**2, self.frequency / x, self.bandwidth / x, length, self.freedom)
 
     @property
     def amplitude(self) -> np.ndarray:
@@ -185,9 +188,10 @@ class LocalDraws(NamedTuple):
         would miss it.
         """
         total = np.zeros((self.weight.shape[1], len(edges) - 1))
-        for w, f, b in zip(self.weight, self.frequency[..., axis], self.bandwidth[..., axis], strict=True):
+        scale = line_scale(self.bandwidth[..., axis], self.freedom)
+        for w, f, b, k in zip(self.weight, self.frequency[..., axis], scale, self.freedom, strict=True):
             for sign in (1.0, -1.0):  # a component and its mirror image
-                below = ndtr((edges - sign * f[..., None]) / b[..., None])
+                below = _below((edges - sign * f[..., None]) / b[..., None], k)
                 total += 0.5 * np.sum(w[..., None] * np.diff(below, axis=-1), axis=1)
         return np.asarray(total / (len(self.weight) * np.diff(edges)))
 
@@ -195,3 +199,12 @@ class LocalDraws(NamedTuple):
 def _is_plain(local: Any) -> bool:
     """Whether local parameters are those of one kernel, and not of several."""
     return isinstance(local, Local)
+
+
+def _below(z: np.ndarray, freedom: np.ndarray) -> np.ndarray:
+    """Distribution function ``[n, a, e]`` of standard Student-t or, with infinite ``freedom [n, a]``, normal ones."""
+    heavy = np.isfinite(freedom)
+    below = np.empty_like(z)
+    below[~heavy] = ndtr(z[~heavy])
+    below[heavy] = stdtr(freedom[heavy][:, None], z[heavy])
+    return below

@@ -11,12 +11,18 @@ and the spectrogram is its local approximation, read off the lag function t ↦ 
 Shen, Heinonen & Kaski (2020), Eqs. 16–21. Differs from the paper: Λ carries the factor ½ of a second-order expansion,
 and the covariance is Λ/(4π²), not Λ/(2π²); only so are stationary kernels exact and the paper's own Table 1 true.
 Both transforms are two-sided densities: their integral over all s is k(x, x).
+
+A Matérn envelope is not Gaussian, nor is its line: along one axis that is a Student-t density with k = 2ν degrees of
+freedom (Rasmussen & Williams 2006, Eq. 4.15), whose squared scale is C(k − 2)/k for the covariance C = Λ/4π². For k ≤ 2
+it has no variance, since D has no second derivative, and the squared scale itself stands in the place of C. With such a
+density for N stationary Matérn kernels are exact too.
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -31,15 +37,18 @@ from ..parameters import constrain
 
 
 class LocalSpectrum(NamedTuple):
-    """The Gaussian components of the local spectrum at each input, in cycles per input unit.
+    """The components of the local spectrum at each input, Gaussian or Student-t, in cycles per input unit.
 
     ``weight`` ``[n, a]`` is the share of the variance k(x, x) (of a cross term it can be negative), ``frequency``
-    ``[n, a, d]`` the centre and ``covariance`` ``[n, a, d, d]`` the spread of the component and of its mirror image.
+    ``[n, a, d]`` the centre and ``covariance`` ``[n, a, d, d]`` the spread of the component and of its mirror image;
+    ``freedom`` ``[n, a]`` are its degrees of freedom, infinite for a Gaussian one. With two or fewer there is no
+    covariance, and the squared scale is in its place.
     """
 
     weight: Array
     frequency: Array
     covariance: Array
+    freedom: Array
 
     @property
     def xi(self) -> Array:
@@ -53,7 +62,7 @@ class LocalSpectrum(NamedTuple):
 
     @property
     def bandwidth(self) -> Array:
-        """Standard deviations ``[n, a, d]`` along each axis."""
+        """Standard deviations ``[n, a, d]`` along each axis (with two degrees of freedom or fewer, scales)."""
         return self.covariance.diagonal(axis1=-2, axis2=-1) ** 0.5
 
 
@@ -87,7 +96,8 @@ def spectrogram(
         axis: For d > 1, with ``frequency [m]``: the marginal density along this input.
         slice_at: A wavevector ``[d]``: the slice along ``axis`` through it, instead of the marginal.
         resolution: Standard deviation, in cycles per unit, of a Gaussian that blurs the density, as a measurement
-            would; needed where a component has no width of its own, such as a warp at rest.
+            would; needed where a component has no width of its own, such as a warp at rest. Student-t components stay
+            such, with a scale that has grown by it.
 
     Example:
         >>> import numpy as np
@@ -99,13 +109,36 @@ def spectrogram(
     """
     X = inputs(X)
     s = wavevectors(frequency, X.shape[1], axis, slice_at)
-    spectrum = _local_spectrum(constrain(kernel), X)
+    kernel = constrain(kernel)
+    spectrum = _local_spectrum(kernel, X)
     centre, covariance = spectrum.frequency, spectrum.covariance
     if axis is not None and slice_at is None:
         centre, covariance = centre[..., axis, None], covariance[..., axis, None, axis, None]
     covariance = covariance + resolution**2 * jnp.eye(s.shape[1], dtype=X.dtype)
     _require_density(covariance)
-    return _density(spectrum.weight, centre, covariance, s)
+    freedom = _freedom(kernel, X)
+    if s.shape[1] > 1 or np.all(np.isinf(freedom)):
+        return _density(spectrum.weight, centre, covariance, s)
+    scale = line_scale(jnp.sqrt(covariance[..., 0, 0]), freedom)
+    return _line_density(spectrum.weight, centre[..., 0], scale, s[:, 0], tuple(freedom.tolist()))
+
+
+def line_scale(bandwidth: Any, freedom: Any) -> Any:
+    """Scales ``[..., a]`` of Student-t densities of one axis, from their standard deviations; those of Gaussian ones.
+
+    Args:
+        bandwidth: Standard deviations ``[..., a]``, or scales where there are two degrees of freedom or fewer.
+        freedom: Degrees of freedom, broadcast to it.
+    """
+    some = np.isfinite(freedom) & (freedom > 2.0)
+    return bandwidth * np.where(some, 1.0 - 2.0 / np.where(some, freedom, np.inf), 1.0) ** 0.5
+
+
+def _freedom(kernel: AbstractKernel, X: Array) -> np.ndarray:
+    """Degrees of freedom ``[a]`` of the lines of a kernel; they belong to its form and are known inside ``jit``."""
+    found: list[np.ndarray] = []
+    jax.eval_shape(lambda X: found.append(kernel.line_freedom(kernel.local(X))), X[:1])
+    return found[0]
 
 
 @eqx.filter_jit
@@ -121,7 +154,8 @@ def _local_spectrum(kernel: AbstractKernel, X: Array) -> LocalSpectrum:
         Lambda = 0.5 * jax.jacfwd(jax.jacfwd(lambda t: lag(t).distance))(zero)
         # A symmetric kernel's odd parts in t cancel between its components, so the phase at t = 0 acts as a cosine.
         weight = centre.amplitude * jnp.exp(-0.5 * centre.distance) * jnp.cos(centre.phase)
-        return LocalSpectrum(weight, xi / (2.0 * math.pi), Lambda / (4.0 * math.pi**2))
+        freedom = jnp.asarray(kernel.line_freedom(kernel.local(x[None])), x.dtype)
+        return LocalSpectrum(weight, xi / (2.0 * math.pi), Lambda / (4.0 * math.pi**2), freedom)
 
     return jax.vmap(at)(X)
 
@@ -176,3 +210,20 @@ def _density(weight: Array, centre: Array, covariance: Array, s: Array) -> Array
         return jnp.exp(-0.5 * jnp.sum(z**2, axis=-1))
 
     return jnp.einsum("na,nam->nm", 0.5 * weight / norm, half(1.0) + half(-1.0))
+
+
+@partial(jax.jit, static_argnums=4)
+def _line_density(weight: Array, centre: Array, scale: Array, s: Array, freedom: tuple[float, ...]) -> Array:
+    """The same of one axis, centres and scales ``[n, a]`` at frequencies ``[m]``, with Student-t densities."""
+    total = jnp.zeros((weight.shape[0], s.shape[0]), weight.dtype)
+    for a, k in enumerate(freedom):
+        norm = 0.5 * weight[:, a] / scale[:, a]
+        for sign in (1.0, -1.0):
+            square = ((s - sign * centre[:, a, None]) / scale[:, a, None]) ** 2
+            if math.isinf(k):
+                shape = jnp.exp(-0.5 * square) / math.sqrt(2.0 * math.pi)
+            else:
+                factor = math.gamma(0.5 * k + 0.5) / (math.gamma(0.5 * k) * math.sqrt(k * math.pi))
+                shape = factor * (1.0 + square / k) ** (-0.5 * (k + 1.0))
+            total += norm[:, None] * shape
+    return total

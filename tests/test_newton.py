@@ -1,0 +1,294 @@
+"""Newton's method on blocks: gradients, curvature, the arrow's algebra, and what it all ends in."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.flatten_util import ravel_pytree
+
+import spectrogp as sg
+from spectrogp.inference import newton
+from spectrogp.inference.newton import Arrow, curvature, lbfgs
+from spectrogp.kernels import IntegratedPhase, MaternPhase, WarpedTime
+from spectrogp.models import Data, Lanes, MarkovGP, Timeline
+from spectrogp.models.lanes import _filled
+from spectrogp.parameters import GridFunctionGroup, Positive, log_prior, partition
+from zoo import double
+
+pytestmark = pytest.mark.usefixtures("compile_quickly")
+
+EXTENT = (0.0, 12.0)
+
+
+def model_of(extent=EXTENT, lengthscale=3.0):
+    group = lambda initial, **options: GridFunctionGroup(  # noqa: E731
+        extent, initial, lengthscale_std=0.0, mean_std=0.5, **{"lengthscale": lengthscale, **options}
+    )
+    x = np.linspace(*extent, 100)[:, None]
+    frequency = group([[5.0]], shape=(1, 1), amplitude=0.2).fitted_to(x, 5.0 + 0.6 * np.cos(0.4 * x)[..., None], 0.1)
+    kernel = MaternPhase(
+        WarpedTime(Positive.around(5.0, 0.5)),
+        IntegratedPhase(frequency),
+        group([1.0], shape=(1,), lengthscale=2.0 * lengthscale),
+    )
+    return MarkovGP(kernel, Positive.around(0.2, 0.5), sg.Real(0.1, sg.Normal()))
+
+
+def data_of(extent=EXTENT, n=120):
+    rng = np.random.default_rng(0)
+    # Not in the first cell of the grids, where a stretch has no node before (tests/test_grid_functions.py).
+    t = np.sort(rng.uniform(extent[0] + 1.5, extent[1], n))
+    return Data(t, np.cos(5.0 * t + 2.0 * np.sin(0.4 * t)) + 0.2 * rng.normal(size=n))
+
+
+@pytest.fixture(scope="module")
+def single():
+    """All rows in one block."""
+    model, data = model_of(), data_of()
+    return Lanes(model, Timeline.of(data)), model, data
+
+
+@pytest.fixture(scope="module")
+def several():
+    """Blocks with a warm-up, each of which depends on some of the knots."""
+    extent = (0.0, 150.0)
+    model, data = model_of(extent), data_of(extent, 1200)
+    return Lanes(model, Timeline.of(data, own=150, warm_up=150)), model, data
+
+
+def numbers_of(lanes, model, seed=0, size=0.1):
+    numbers = lanes.join(model)
+    return numbers + size * np.random.default_rng(seed).normal(size=numbers.shape)
+
+
+def by_autodiff(model, data):
+    """The log joint density of all free numbers, but those that ``Lanes`` holds, as JAX has it."""
+    with double():
+
+        @jax.jit
+        @jax.value_and_grad
+        def density(numbers):
+            # Priors of what is fixed are constants that ``Lanes`` leaves out.
+            return _filled(model, numbers).log_joint(data) - log_prior(model, "fixed")
+
+        return density
+
+
+# --- blocks ---
+
+
+def test_numbers_are_those_of_the_model(single):
+    lanes, model, _ = single
+    numbers = lanes.join(model)
+    free, _ = partition(model, "latent", "hyperparameter")
+    assert numbers.size == lanes.knots + lanes.border
+    # Amplitudes of the two groups on grids belong to the prior of the knots and are held; lengthscales are fixed.
+    assert numbers.size == ravel_pytree(free)[0].size - 2
+    moved = numbers_of(lanes, model)
+    np.testing.assert_array_equal(lanes.join(lanes.at(moved)), moved)
+    stack = lanes.at(np.stack([numbers, moved]))
+    assert stack.kernel.phase.frequency.whitened.raw.shape[0] == 2
+
+
+def test_log_likelihoods_and_gradients_equal_autodiff(single):
+    lanes, model, data = single
+    numbers = numbers_of(lanes, model)
+    found = lanes.total(*lanes.log_likelihoods(numbers), numbers)
+    with double():
+        value, slope = by_autodiff(model, data)(jnp.asarray(numbers))
+    assert found[0] == pytest.approx(float(value), rel=1e-10)
+    np.testing.assert_allclose(found[1], slope, atol=1e-8 * np.max(np.abs(slope)))
+
+
+def test_several_blocks_equal_one(several):
+    lanes, model, data = several
+    assert lanes.count > 2
+    assert lanes.members.shape[1] < lanes.knots + lanes.border
+    numbers = numbers_of(lanes, model)
+    value, gradient = lanes.total(*lanes.log_likelihoods(numbers), numbers)
+    with double():
+        expected, slope = by_autodiff(model, data)(jnp.asarray(numbers))
+    assert value == pytest.approx(float(expected), abs=1e-3)
+    np.testing.assert_allclose(gradient, slope, atol=2e-3 * np.max(np.abs(slope)))
+
+
+def test_the_log_prior_is_that_of_the_model(single):
+    lanes, model, _ = single
+    for seed in range(2):
+        numbers = numbers_of(lanes, model, seed, 0.5)
+        value, gradient, bend = lanes.log_prior(numbers)
+        with double():
+            density = jax.jit(lambda numbers: log_prior(_filled(model, numbers), "latent", "hyperparameter"))
+            at = jnp.asarray(numbers)
+            np.testing.assert_allclose(value, density(at), rtol=1e-10)
+            np.testing.assert_allclose(gradient, jax.grad(density)(at), atol=1e-10)
+            H = -jax.hessian(density)(at)
+        np.testing.assert_allclose(bend, H[lanes.knots :, lanes.knots :], atol=1e-10)
+        np.testing.assert_allclose(H[: lanes.knots, : lanes.knots], np.eye(lanes.knots), atol=1e-10)
+        np.testing.assert_allclose(H[: lanes.knots, lanes.knots :], 0.0, atol=1e-10)
+
+
+def test_copies_are_evaluated_by_themselves(several):
+    lanes, model, _ = several
+    numbers = numbers_of(lanes, model)
+    values, slopes = lanes.log_likelihoods(numbers)
+    copies = numbers[lanes.members][[2, 0, 2]]
+    copies[0] += 0.3
+    other, other_slopes = lanes.evaluate(np.array([2, 0, 2]), copies)
+    np.testing.assert_allclose(other[1:], values[[0, 2]], rtol=1e-12)
+    np.testing.assert_allclose(other_slopes[1:], slopes[[0, 2]], rtol=1e-9, atol=1e-9)
+    assert abs(other[0] - values[2]) > 1.0
+
+
+# --- curvature ---
+
+
+def test_curvature_equals_the_hessian(single):
+    lanes, model, data = single
+    numbers = numbers_of(lanes, model)
+    H = curvature(lanes, numbers, lanes.log_likelihoods(numbers)[1])
+    assert H.shape == (1, numbers.size, numbers.size)
+    with double():
+        likelihood = lambda numbers: _filled(model, numbers).realise().log_likelihood(data, None)  # noqa: E731
+        # By differences of JAX's own gradients, central ones: the filter has no second derivatives.
+        slope, h = jax.jit(jax.grad(likelihood)), 1e-4
+        columns = [
+            (slope(jnp.asarray(numbers + h * e)) - slope(jnp.asarray(numbers - h * e))) / (2 * h)
+            for e in np.eye(numbers.size)
+        ]
+    member, felt = lanes.members[0], np.outer(lanes.felt[0], lanes.felt[0])
+    expected = -np.stack(columns)[np.ix_(member, member)]
+    np.testing.assert_allclose(H[0][felt], expected[felt], atol=2e-5 * np.max(np.abs(expected)))
+    # What is left out are knots whose windows are below a hundredth where the rows are.
+    np.testing.assert_array_equal(H[0][~felt], 0.0)
+    assert np.max(np.abs(expected[~felt])) < 1e-2 * np.max(np.abs(expected))
+
+
+def test_curvature_of_some_blocks_is_theirs(several):
+    lanes, model, _ = several
+    numbers = numbers_of(lanes, model)
+    slopes = lanes.log_likelihoods(numbers)[1]
+    every, some = curvature(lanes, numbers, slopes), curvature(lanes, numbers, slopes[[2, 0]], np.array([2, 0]))
+    np.testing.assert_allclose(some, every[[2, 0]], atol=1e-6 * np.max(np.abs(every)))
+    np.testing.assert_allclose(every, np.swapaxes(every, 1, 2))
+
+
+# --- the arrow ---
+
+
+def dense(lanes, blocks, prior):
+    H = np.zeros((lanes.knots + lanes.border,) * 2)
+    H[: lanes.knots, : lanes.knots] += np.eye(lanes.knots)
+    H[lanes.knots :, lanes.knots :] += prior
+    for member, block in zip(lanes.members, blocks, strict=True):
+        H[np.ix_(member, member)] += block
+    return H
+
+
+def random_blocks(lanes, seed=0):
+    rng = np.random.default_rng(seed)
+    size = lanes.members.shape[1]
+    root = rng.normal(size=(lanes.count, size, size)) / np.sqrt(size) * lanes.felt[..., None]
+    return root @ np.swapaxes(root, 1, 2)
+
+
+@pytest.mark.parametrize("kind", ["single", "several"])
+def test_arrows_are_dense_algebra(kind, request):
+    lanes = request.getfixturevalue(kind)[0]
+    blocks, prior = random_blocks(lanes), np.diag(np.linspace(1.0, 4.0, lanes.border))
+    H, arrow = dense(lanes, blocks, prior), Arrow.of(lanes, blocks, prior)
+    right = np.random.default_rng(1).normal(size=len(H))
+    np.testing.assert_allclose(arrow.solve(right), np.linalg.solve(H, right), rtol=1e-8, atol=1e-10)
+    assert arrow.log_determinant == pytest.approx(np.linalg.slogdet(H)[1], rel=1e-10)
+    if kind == "several":
+        assert arrow.band.shape[0] < lanes.knots  # it is a band
+    count = 20_000
+    for border in (True, False):
+        C = np.linalg.inv(H)
+        if not border:
+            C = np.zeros_like(H)
+            C[: lanes.knots, : lanes.knots] = np.linalg.inv(H[: lanes.knots, : lanes.knots])
+        draws = arrow.draw(np.random.default_rng(2), count, border=border)
+        error = np.sqrt((np.outer(np.diag(C), np.diag(C)) + C**2) / count)
+        assert np.max(np.abs(draws.T @ draws / count - C) - 5.5 * error) <= 0.0
+
+
+def test_what_is_not_positive_is_refused(single):
+    lanes = single[0]
+    blocks = -3.0 * np.eye(lanes.members.shape[1])[None]
+    with pytest.raises(np.linalg.LinAlgError):
+        Arrow.of(lanes, blocks, np.eye(lanes.border))
+
+
+# --- optima ---
+
+
+@pytest.mark.parametrize("kind", ["single", "several"])
+def test_newton_ends_where_the_gradient_vanishes(kind, request):
+    lanes, model, _ = request.getfixturevalue(kind)
+    found = newton(lanes, lanes.join(model))
+    assert found.decrement < 0.02
+    assert found.history == sorted(found.history)
+    assert found.history[-1] == found.log_joint > found.history[0] + 5.0
+    value, gradient = lanes.total(*lanes.log_likelihoods(found.numbers), found.numbers)
+    assert value == pytest.approx(found.log_joint, rel=1e-12)
+    # In standard deviations of the posterior hardly anything is left to go.
+    slopes = lanes.log_likelihoods(found.numbers)[1]
+    H = dense(lanes, curvature(lanes, found.numbers, slopes), lanes.log_prior(found.numbers)[2])
+    step = np.linalg.solve(H, gradient)
+    assert 0.5 * gradient @ step < 0.03
+    assert np.max(np.abs(step) / np.sqrt(np.diag(np.linalg.inv(H)))) < 0.3
+    # Laplace's approximation, by dense algebra; on the way the curvature of blocks that hardly move is kept.
+    evidence = found.log_joint + 0.5 * len(H) * np.log(2 * np.pi) - 0.5 * np.linalg.slogdet(H)[1]
+    assert found.evidence == pytest.approx(evidence, abs=1.0)
+    again = newton(lanes, found.numbers)
+    assert again.log_joint == found.log_joint
+    assert again.evidence == pytest.approx(evidence, abs=1e-6)
+
+
+def test_evidence_of_a_normal_model_is_its_marginal_likelihood():
+    """With a free offset alone the posterior is normal, and Laplace's approximation exact."""
+    data = data_of(n=30)
+    kernel = MaternPhase(WarpedTime(5.0), lambda X: 5.0 * X[:, 0], 0.7)
+    model = MarkovGP(kernel, 0.3, sg.Real(0.0, sg.Normal(0.0, 2.0)))
+    lanes = Lanes(model, Timeline.of(data))
+    assert (lanes.knots, lanes.border) == (0, 1)
+    found = newton(lanes, lanes.join(model) + 1.0)
+    C = np.asarray(kernel(data.X)) + 0.09 * np.eye(30) + 4.0
+    expected = -0.5 * (data.y @ np.linalg.solve(C, data.y) + np.linalg.slogdet(2 * np.pi * C)[1])
+    assert found.evidence == pytest.approx(expected, abs=2e-2)
+
+
+def test_lbfgs_climbs_from_several_starts():
+    """The banana of Rosenbrock, from three places at once, each by itself."""
+
+    def function(which, x):
+        assert which.tolist() == list(range(3))
+        a, b = 1.0 - x[:, 0], x[:, 1] - x[:, 0] ** 2
+        return -(a**2 + 10.0 * b**2), np.stack([2.0 * a + 40.0 * b * x[:, 0], -20.0 * b], axis=1)
+
+    start = np.array([[-1.0, 1.0], [2.0, -1.0], [0.0, 0.0]])
+    ends, values = lbfgs(function, start, steps=80)
+    np.testing.assert_allclose(ends, 1.0, atol=1e-4)
+    np.testing.assert_allclose(values, 0.0, atol=1e-8)
+
+
+def test_lbfgs_steps_back_from_what_is_not_finite():
+    def function(which, x):
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.log(x[:, 0]) - x[:, 0], 1.0 / x - 1.0
+
+    ends, _ = lbfgs(function, np.array([[0.05], [9.0]]), steps=60)
+    np.testing.assert_allclose(ends, 1.0, atol=1e-5)
+
+
+def test_models_keep_what_is_held(single):
+    """Amplitudes of functions on grids stay where they were."""
+    lanes, model, _ = single
+    moved = lanes.at(numbers_of(lanes, model))
+    amplitude = lambda m: m.kernel.phase.frequency.amplitude.raw  # noqa: E731
+    np.testing.assert_array_equal(amplitude(moved), amplitude(model))
+    assert eqx.tree_equal(jax.tree.map(np.shape, moved), jax.tree.map(np.shape, model))
