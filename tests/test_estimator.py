@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import spectrogp as sg
-from spectrogp.estimator import fitting, regressor
+from spectrogp.estimator import regressor
 from spectrogp.estimator import settings as estimator_settings
 from spectrogp.estimator.settings import Settings
 from spectrogp.estimator.units import standard

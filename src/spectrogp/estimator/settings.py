@@ -57,12 +57,10 @@ class Settings:
             )
         if self.kernel == "matern":
             able = {"likelihood": ("gaussian",), "inference": LINEAR_TIME, "approximation": ("auto", "markov")}
-            for name, known in able.items():
-                if getattr(self, name) not in known:
-                    raise ValueError(
-                        f"the kernel 'matern' takes {name}={' or '.join(map(repr, known))}, got {getattr(self, name)!r}; "
-                        "the kernel 'phase' takes others"
-                    )
+            for name, taken in able.items():
+                if getattr(self, name) not in taken:
+                    shown = f"{name}={' or '.join(map(repr, taken))}, got {getattr(self, name)!r}"
+                    raise ValueError(f"the kernel 'matern' takes {shown}; the kernel 'phase' takes others")
         if self.likelihood != "gaussian" and self.approximation not in ("auto", "svgp"):
             raise ValueError(
                 f"approximation={self.approximation!r} needs Gaussian noise; with likelihood={self.likelihood!r} "
@@ -87,7 +85,8 @@ class Settings:
             return "matern"
         if dimensions > 1 and (self.kernel == "matern" or self.approximation == "markov"):
             raise ValueError(
-                f"the kernel 'matern' and approximation='markov' are for one input, got {dimensions}; leave both at 'auto'"
+                f"the kernel 'matern' and approximation='markov' are for one input, got {dimensions}; "
+                "leave both at 'auto'"
             )
         return kernel_name(self.kernel, dimensions)
 

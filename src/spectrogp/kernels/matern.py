@@ -15,7 +15,7 @@ from jax import Array
 from ..parameters import Function, Parameter, Parametrised, scalar
 from .base import AbstractMixture, Characteristic, Local
 from .phase import check_nodes, integral
-from .sincos import sincos
+from .waves import sincos
 
 ORDERS = (0.5, 1.5, 2.5)
 
@@ -65,9 +65,9 @@ class MaternPhase(AbstractMixture):
 
     def pair(self, p: Local, q: Local) -> Characteristic:
         D = _distance(self.order, p.time - q.time)
-        return Characteristic(
-            p.amplitude * q.amplitude, D, jnp.zeros_like(D) if self.phase is None else p.phase - q.phase
-        )
+        # Not self.phase: a callable may have been taken away (``without_callables``).
+        U = p.phase - q.phase if hasattr(p, "phase") else jnp.zeros_like(D)
+        return Characteristic(p.amplitude * q.amplitude, D, U)
 
     def waves(self, values: dict[str, Array]) -> tuple[Any, ...]:
         """What the independent processes of a component are multiplied by beside σ: cos φ and sin φ, or 1.
