@@ -215,6 +215,7 @@ CALLS = {
         "draw": lambda _: parameters.RandomWaves.draw(KEY, 8, 1, 2, 0.5),
     },
     parameters.Realised: {"__call__": lambda function: function(X)},
+    kernels.MaternPhase: {"waves": lambda kernel: kernel.waves(kernel.values_at(X))},
     kernels.AbstractKernel: {
         "__call__": lambda kernel: (kernel(X), kernel(X, Z)),
         "cross": lambda kernel: kernel.cross(kernel.local(X), kernel.local(Z)),
