@@ -45,7 +45,7 @@ def h_of(group, x):
     """a Σ_j g(x − z_j) v_j ``[n, k]``, a loop over all knots."""
     ell, a = float(constrain(group).lengthscale), float(constrain(group).amplitude)
     total = np.zeros((len(x), group.whitened.raw.shape[1]))
-    for z, v in zip(group.inducing[:, 0], group.whitened.raw, strict=True):
+    for z, v in zip(group.places[:, 0], group.whitened.raw, strict=True):
         window = np.sqrt(group.spacing / ell * np.sqrt(2 / np.pi)) * np.exp(-(((x - z) / ell) ** 2))
         total += a * window[:, None] * v
     return total
@@ -137,7 +137,7 @@ def test_far_outside_functions_return_to_their_typical_value():
     group = drawn(GridFunctionGroup(EXTENT, 2.0, amplitude=1.0, lengthscale=0.3, lengthscale_std=0.0))
     inside = group(np.linspace(*EXTENT, 21)[:, None])
     assert np.max(np.abs(np.log(inside / 2.0))) > 0.5
-    last = group.inducing[-1, 0]
+    last = group.places[-1, 0]
     np.testing.assert_allclose(group(np.array([[-1e6], [last + 3 * 0.3], [last + 5.0], [1e9]])), 2.0, rtol=2e-3)
     np.testing.assert_allclose(group(np.array([[-1e6], [last + 5.0], [1e9]])), 2.0, rtol=1e-12)
 
@@ -210,8 +210,8 @@ def test_fitted_to_gives_the_posterior_mode(n):
     values, std = np.exp(rng.normal(0.8, 0.3, (n, 2))), rng.uniform(0.05, 0.3, (n, 2))
     found = group.fitted_to(x[:, None], values, std)
     a, ell = 0.5, 0.7
-    W = a * np.sqrt(0.75 * np.sqrt(2 / np.pi)) * np.exp(-(((x[:, None] - group.inducing[:, 0]) / ell) ** 2))
-    W[np.abs(x[:, None] - group.inducing[:, 0]) > (group.reach + 1) * group.spacing] = 0.0
+    W = a * np.sqrt(0.75 * np.sqrt(2 / np.pi)) * np.exp(-(((x[:, None] - group.places[:, 0]) / ell) ** 2))
+    W[np.abs(x[:, None] - group.places[:, 0]) > (group.reach + 1) * group.spacing] = 0.0
     for k, mean in enumerate(np.log([2.0, 3.0])):
         P = np.diag(std[:, k] ** -2)
         mode = np.linalg.solve(np.eye(W.shape[1]) + W.T @ P @ W, W.T @ P @ (np.log(values[:, k]) - mean))

@@ -11,7 +11,7 @@ from jax.flatten_util import ravel_pytree
 
 import spectrogp as sg
 from spectrogp.inference import newton
-from spectrogp.inference.newton import Arrow, curvature, lbfgs
+from spectrogp.inference.newton import Arrow, curvature
 from spectrogp.kernels import IntegratedPhase, MaternPhase, WarpedTime
 from spectrogp.models import Data, Lanes, MarkovGP, Timeline
 from spectrogp.models.lanes import _filled
@@ -260,29 +260,6 @@ def test_evidence_of_a_normal_model_is_its_marginal_likelihood():
     C = np.asarray(kernel(data.X)) + 0.09 * np.eye(30) + 4.0
     expected = -0.5 * (data.y @ np.linalg.solve(C, data.y) + np.linalg.slogdet(2 * np.pi * C)[1])
     assert found.evidence == pytest.approx(expected, abs=2e-2)
-
-
-def test_lbfgs_climbs_from_several_starts():
-    """The banana of Rosenbrock, from three places at once, each by itself."""
-
-    def function(which, x):
-        assert which.tolist() == list(range(3))
-        a, b = 1.0 - x[:, 0], x[:, 1] - x[:, 0] ** 2
-        return -(a**2 + 10.0 * b**2), np.stack([2.0 * a + 40.0 * b * x[:, 0], -20.0 * b], axis=1)
-
-    start = np.array([[-1.0, 1.0], [2.0, -1.0], [0.0, 0.0]])
-    ends, values = lbfgs(function, start, steps=80)
-    np.testing.assert_allclose(ends, 1.0, atol=1e-4)
-    np.testing.assert_allclose(values, 0.0, atol=1e-8)
-
-
-def test_lbfgs_steps_back_from_what_is_not_finite():
-    def function(which, x):
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return np.log(x[:, 0]) - x[:, 0], 1.0 / x - 1.0
-
-    ends, _ = lbfgs(function, np.array([[0.05], [9.0]]), steps=60)
-    np.testing.assert_allclose(ends, 1.0, atol=1e-5)
 
 
 def test_models_keep_what_is_held(single):

@@ -14,7 +14,8 @@ from ..files import FilePath
 from ..kernels import AbstractKernel
 from ..models import Data
 from .fitted import FittedMixin
-from .fitting import Settings, fit
+from .fitting import fit
+from .settings import Settings
 from .times import numbers_of, outputs_of, warn_of_rounding
 from .units import Units
 
@@ -197,7 +198,8 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
         self.times_ = np.isin(np.arange(numbers.shape[1]), times)
         self.X_origin_ = origins or (0,) * numbers.shape[1]
         self.X_mean_, self.X_scale_, self.y_mean_, self.y_scale_ = units
-        self.model_, self.data_, self.posterior_, initial, self.history_, self.diagnostics_ = found
+        self.model_, self.data_, self.posterior_, initial, self.history_, self.diagnostics_, offset = found
+        self.y_mean_ = np.float64(self.y_mean_ + self.y_scale_ * offset)
         self.initial_values_ = initial.in_units(units.X_mean, units.X_scale, float(units.y_scale))
         self.n_iter_ = len(self.history_)
         return self

@@ -90,7 +90,7 @@ def _parameters(posterior: Posterior) -> list[Any]:
 
     def values(model: Any) -> list[Any]:
         functions = random_functions(model)
-        return [f(jnp.asarray(f.inducing)[_spread(len(f.inducing), _INPUTS)]) for f in functions]
+        return [f(jnp.asarray(f.places)[_spread(len(f.places), _INPUTS)]) for f in functions]
 
     others = [node for node in jax.tree.leaves(posterior.draws, is_leaf=is_random) if not is_random(node)]
     functions = posterior.map(values)

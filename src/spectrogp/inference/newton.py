@@ -1,4 +1,4 @@
-"""Optimum and posterior of models whose log likelihood is a sum over blocks of time: L-BFGS, then Newton's method.
+"""Optimum and posterior of models whose log likelihood is a sum over blocks of time, by Newton's method.
 
 Whitened knots of long functions and the few numbers that everything shares make the Hessian an arrow: a band around the
 diagonal, as wide as a block has knots, and a border. Its columns come from differences of gradients, those of all
@@ -8,13 +8,14 @@ evidence.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_solve, cho_solve_banded, cholesky, cholesky_banded, solve_triangular
+from scipy.linalg.lapack import dtbtrs
 
 from ..models import Lanes
+from .loop import Progress
 
 STEP = 1e-7  # of the differences of gradients
 CONVERGED = 0.02  # nats that a step may still promise at the optimum
@@ -22,7 +23,6 @@ DAMPINGS = np.array([0.0, 0.3, 1.0, 3.0, 10.0, 1e2, 1e3, 1e4])  # tried side by 
 STALE = 0.1  # nats that a block has moved by, as its last curvature says, before it is computed again
 FEW = 256  # blocks at once in other work
 AT_ONCE = 2**22  # numbers in the copies that are evaluated at once
-MEMORY = 20  # pairs that L-BFGS remembers
 
 
 class Arrow(NamedTuple):
@@ -94,8 +94,6 @@ class Arrow(NamedTuple):
 
 def _solve_transposed(band: np.ndarray, z: np.ndarray) -> np.ndarray:
     """Lᵀ x = z for L in lower band form."""
-    from scipy.linalg.lapack import dtbtrs
-
     x, info = dtbtrs(band, z, uplo="L", trans="T")
     if info:
         raise np.linalg.LinAlgError("a banded factor is singular")
@@ -152,13 +150,14 @@ def curvature(lanes: Lanes, numbers: np.ndarray, slopes: np.ndarray, chosen: np.
     return np.asarray(np.where(twice, 0.5 * H, 0.0))
 
 
-def newton(lanes: Lanes, numbers: np.ndarray, *, steps: int = 20) -> Optimum:
+def newton(lanes: Lanes, numbers: np.ndarray, *, steps: int = 20, progress: Progress | None = None) -> Optimum:
     """Newton's method: of one block with several dampings tried side by side, of many damped block by block.
 
     Args:
         lanes: The blocks.
         numbers: Where to begin.
         steps: At most so many.
+        progress: What shows them: steps done, steps, and log joint density.
     """
     values, slopes = lanes.log_likelihoods(numbers)
     value, gradient = lanes.total(values, slopes, numbers)
@@ -169,6 +168,8 @@ def newton(lanes: Lanes, numbers: np.ndarray, *, steps: int = 20) -> Optimum:
     H, prior = curvature(lanes, here.numbers, here.slopes), lanes.log_prior(here.numbers)[2]
     seen = here.numbers[lanes.members]
     for step in range(steps + 1):
+        if progress is not None:
+            progress(step, steps, here.value)
         # Where a block has hardly moved its curvature is what it was.
         moved = here.numbers[lanes.members] - seen
         size = 0.5 * np.abs(np.einsum("bp,bpq,bq->b", moved, H, moved))
@@ -258,54 +259,3 @@ def _search_many(
         worse = worse if np.any(worse) else new < here.values
         damping = np.where(worse, np.maximum(10.0 * damping, 1.0), damping)
     return None
-
-
-def lbfgs(
-    function: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]], start: np.ndarray, *, steps: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Maximise from several starts ``[c, n]`` side by side; the ends, and the values there.
-
-    Args:
-        function: Values ``[m]`` and gradients ``[m, n]`` at positions ``[m, n]`` of the starts with numbers ``[m]``.
-        start: Where to begin.
-        steps: Evaluations of each.
-    """
-    count = len(start)
-    x = start.copy()
-    value, gradient = function(np.arange(count), x)
-    pairs: list[list[tuple[np.ndarray, np.ndarray, float]]] = [[] for _ in range(count)]
-    length = np.ones(count)
-    direction = np.stack([_direction(g, []) for g in gradient])
-    for _ in range(steps):
-        trial = x + length[:, None] * direction
-        new, slope = function(np.arange(count), trial)
-        for c in range(count):
-            rise = float(gradient[c] @ direction[c]) * length[c]
-            if np.isfinite(new[c]) and np.all(np.isfinite(slope[c])) and new[c] >= value[c] + 1e-4 * rise:
-                s, g = trial[c] - x[c], gradient[c] - slope[c]
-                if s @ g > 1e-12 * (s @ s) ** 0.5 * (g @ g) ** 0.5:
-                    pairs[c] = [*pairs[c][1 - MEMORY :], (s, g, float(s @ g))]
-                x[c], value[c], gradient[c] = trial[c], new[c], slope[c]
-                direction[c], length[c] = _direction(gradient[c], pairs[c]), 1.0
-            else:
-                length[c] *= 0.3
-                if length[c] < 1e-8:
-                    pairs[c], length[c] = [], 1.0
-                    direction[c] = _direction(gradient[c], [])
-    return x, value
-
-
-def _direction(gradient: np.ndarray, pairs: list[tuple[np.ndarray, np.ndarray, float]]) -> np.ndarray:
-    """Two loops over the pairs (Nocedal & Wright 2006, algorithm 7.4); the first step has length one at most."""
-    q, alphas = gradient.copy(), []
-    for s, g, inner in reversed(pairs):
-        alphas.append(float(s @ q) / inner)
-        q -= alphas[-1] * g
-    if pairs:
-        s, g, inner = pairs[-1]
-        q *= inner / float(g @ g)
-    else:
-        q /= max(1.0, float(np.linalg.norm(q)))
-    for (s, g, inner), alpha in zip(pairs, reversed(alphas), strict=True):
-        q += (alpha - float(g @ q) / inner) * s
-    return q

@@ -7,18 +7,18 @@ from typing import Any
 import equinox as eqx
 import numpy as np
 
-from ..kernels import IntegratedPhase, MaternPhase, Sum, WarpedTime
-from ..models import MarkovGP
+from ..kernels import AbstractKernel, IntegratedPhase, MaternPhase, Sum, WarpedTime
+from ..models import Gaussian, MarkovGP
 from ..parameters import GridFunctionGroup, Normal, Real
 from .initial import InitialValues
-from .kernels import VARIES, noise_from
+from .kernels import VARIES, builds, noise_from
 
 KNOTS = (40, 80, 160)  # of the frequencies of a short signal: the least that serve, so that programs are shared
 SLOWER = (4.0, 10.0)  # lengthscales of amplitudes and of the envelopes' lengthscales, in those of the frequencies
 SHARES = (0.5, 1.0)  # the same of short data, in standard deviations of the inputs
-# Lengthscales of oscillations, in standard deviations of the inputs or, of long data, in lengthscales of the
-# frequencies: a priori, with the standard deviation of their logarithm, and where those that lost their phase begin.
-# What an envelope's own turning could explain belongs to the frequency, unless the data say much else.
+# Lengthscales of oscillations, in standard deviations of the inputs or, of long data, in lengthscales of frequencies: a
+# priori, with the standard deviation of their logarithm, and where those that have lost their phase begin. What an
+# envelope's own turning could explain belongs to the frequency, unless the data say much else.
 COHERENT, SURE, LOOSE = (20.0, 40.0), 0.5, (3.0, 4.0)
 PULSES = 2  # harmonics from which on an envelope is of order one half: its roughness shows little, and it costs less
 
@@ -40,8 +40,13 @@ def markov_from(initial: InitialValues, smoothness: float, *, long: bool = False
         terms = [_term(initial, np.array([a]), int(harmonics[a]), smoothness, long, loose) for a in range(count)]
         kernel = Sum(*terms) if count > 1 else terms[0]
     # The mean of the data is that of the signal only if cycles are many and whole.
-    noise: Any = noise_from(initial)
-    return MarkovGP(kernel, noise, Real(0.0, Normal(0.0, initial.spread)))
+    return MarkovGP(kernel, Gaussian(noise_from(initial)), Real(0.0, Normal(0.0, initial.spread)))
+
+
+@builds("matern")
+def _matern(initial: InitialValues, Z: np.ndarray) -> AbstractKernel:
+    del Z  # its functions have knots of their own
+    return markov_from(initial, float(initial.scale[0])).kernel
 
 
 def _term(

@@ -24,7 +24,6 @@ from .nonstationary import (
 from .phase import IntegratedPhase, Phase, PlanePhase
 from .prior import basis_on_grid, sample_by_convolution, sample_prior
 from .stationary import SpectralMixture, SquaredExponential
-from .waves import sincos
 
 __all__ = [
     "AbstractInner",
@@ -59,5 +58,4 @@ __all__ = [
     "covariance_layers",
     "sample_by_convolution",
     "sample_prior",
-    "sincos",
 ]

@@ -102,6 +102,10 @@ class Layer(AbstractRandom):
         self.shape = tuple(shape)
         self.warp = warp
 
+    @property
+    def places(self) -> Any:
+        return self.inducing
+
     def realise(self, key: Array | None = None, inverse: Array | None = None) -> RealisedLayer:
         """The conditional mean given the whitened values, on that of the layers below; with a key, draws of all.
 

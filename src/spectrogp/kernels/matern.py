@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -14,6 +15,7 @@ from jax import Array
 from ..parameters import Function, Parameter, Parametrised, scalar
 from .base import AbstractMixture, Characteristic, Local
 from .phase import check_nodes, integral
+from .sincos import sincos
 
 ORDERS = (0.5, 1.5, 2.5)
 
@@ -66,6 +68,14 @@ class MaternPhase(AbstractMixture):
         # Not self.phase: a callable may have been taken away (``without_callables``).
         U = p.phase - q.phase if hasattr(p, "phase") else jnp.zeros_like(D)
         return Characteristic(p.amplitude * q.amplitude, D, U)
+
+    def waves(self, values: dict[str, Array]) -> tuple[Any, ...]:
+        """What the independent processes of a component are multiplied by beside σ: cos φ and sin φ, or 1.
+
+        Args:
+            values: Of the kernel's fields at inputs, as ``values_at`` gives them.
+        """
+        return (1.0,) if self.phase is None else sincos(values["phase"])[::-1]
 
     def line_freedom(self, p: Local) -> np.ndarray:
         return np.full(p.amplitude.shape[-1], 2.0 * self.order)

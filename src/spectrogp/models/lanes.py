@@ -74,7 +74,7 @@ class Lanes:
         everything = self.join(model)
         self.border = everything.size - offset
         self._centre = everything[offset:]
-        value, slope, bend = _border_prior(_split(model)[1:], self._centre)
+        value, slope, bend = _border_prior(_split(model)[1:], self._centre)  # as NumPy has it: double precision
         self._prior = float(value), np.asarray(slope), np.asarray(bend)
         shared = np.broadcast_to(offset + np.arange(self.border), (self.count, self.border))
         self.members = np.concatenate([*members, shared], axis=1)  # [b, p], of the vector of all numbers
@@ -108,8 +108,13 @@ class Lanes:
 
     @entry_point
     def evaluate(self, lanes: np.ndarray, copies: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Log likelihoods ``[m]`` of blocks, numbers ``lanes [m]``, and gradients ``[m, p]``, at ``copies [m, p]``."""
-        double = bool(jax.config.jax_enable_x64)  # type: ignore[attr-defined]
+        """Log likelihoods ``[m]`` of blocks and their gradients ``[m, p]``.
+
+        Args:
+            lanes: Numbers ``[m]`` of the blocks, each as often as it is wanted.
+            copies: Where, ``[m, p]``.
+        """
+        double = jnp.result_type(float) == np.float64
 
         def some(start: int) -> tuple[np.ndarray, np.ndarray]:
             with jax.enable_x64(double):  # which belongs to a thread

@@ -12,7 +12,7 @@ from jax import Array
 from numpy.typing import ArrayLike
 
 from ..core import Key, as_key, at_least, inputs, traced
-from ..kernels import AbstractKernel, MaternPhase, Sum, sincos
+from ..kernels import AbstractKernel, MaternPhase, Sum
 from ..parameters import as_parameter
 from . import filtering
 from .base import AbstractModel, as_gaussian
@@ -123,7 +123,8 @@ class MarkovGP(AbstractModel):
         starts = np.linspace(0, max(data.size - STRETCH, 0), STRETCHES).astype(int)
         rows = order[np.minimum(starts[:, None] + np.arange(STRETCH), data.size - 1)]
         orders = [term.order for term, (count, _) in zip(self.terms, self._counts(), strict=True) for _ in range(count)]
-        found = _stretches(self.realise(), np.asarray(data.X)[rows], np.asarray(data.error)[rows])
+        X, error = (jnp.asarray(np.asarray(part)[rows]) for part in (data.X, data.error))
+        found = _stretches(self.realise(), X, error)
         needed = [0]
         for step, ratio, turn in zip(*(np.asarray(part) for part in found), strict=True):
             try:
@@ -167,7 +168,7 @@ class MarkovGP(AbstractModel):
         return 0.5 * (covariance + covariance.T)
 
     def draw(self, data: Data, X: ArrayLike, *, key: Key, num_samples: int = 1) -> Array:
-        """Draws ``[s, t]`` of f, jointly over the inputs, in linear time, by Durbin & Koopman's (2002) smoother.
+        """Draws ``[s, t]`` of f, jointly over the inputs, by the simulation smoother of Durbin & Koopman (2002).
 
         Args:
             data: What the model was fitted to.
@@ -192,8 +193,8 @@ class MarkovGP(AbstractModel):
             X: Inputs ``[t, 1]``.
 
         Returns:
-            The means of (u, v), ``[t, a, 2]``, in units of the output, and covariances ``[t, a, 2, 2]``; v of a
-            component without a phase is zero.
+            The means of (u, v), ``[t, a, 2]``, in units of the output, and covariances ``[t, a, 2, 2]``; without a
+            phase v is zero.
         """
         timeline = data if isinstance(data, Timeline) else Timeline.traced(data, X)
         _, mean, covariance = self._smoothed(timeline, X)
@@ -233,7 +234,7 @@ class MarkovGP(AbstractModel):
             values = term.values_at(X)
             time, amplitude = values["time"], values["amplitude"]
             decay = jnp.diff(time, axis=0, prepend=time[:1]) * (2.0 * term.order) ** 0.5
-            waves = (1.0,) if term.phase is None else sincos(values["phase"])[::-1]
+            waves = term.waves(values)
             decays += [decay] * len(waves)
             weights += [amplitude * wave for wave in waves]
         variance = self.likelihood.scale_at(X, error) ** 2
@@ -258,7 +259,7 @@ class MarkovGP(AbstractModel):
         return stationary(self.orders())
 
     def _smoothed(self, data: Data | Timeline, X: Array) -> tuple[Array, Array, Array]:
-        """At inputs ``[t]``: weights ``[t, q]`` of oscillators, their means ``[t, q]``, covariances ``[t, q, q]``."""
+        """At inputs: weights ``[t, q]`` of the oscillators, their means ``[t, q]`` and covariances ``[t, q, q]``."""
         timeline = data if isinstance(data, Timeline) else Timeline.traced(data, X)
         system = self.systems(timeline)
         mean, covariance = smooth(

@@ -45,7 +45,10 @@ UNWARPS: dict[Warp, Callable[[Any], Any]] = {
 class AbstractRandom(Module):
     """Functions with a prior: inside a model they are ``realise`` d, turned into plain functions of the input."""
 
-    inducing: eqx.AbstractVar[Any]  # [m, d], the inputs at which they have their values
+    @property
+    @abstractmethod
+    def places(self) -> Any:
+        """Inputs ``[m, d]`` at which they have their values."""
 
     @abstractmethod
     def realise(self, key: Array | None = None, inverse: Array | None = None) -> Any:
@@ -122,6 +125,10 @@ class FunctionGroup(AbstractRandom):
         self.amplitude = Positive(amplitude, LogNormal(amplitude, 0.5))
         self.shape = tuple(shape)
         self.warp = warp
+
+    @property
+    def places(self) -> Any:
+        return self.inducing
 
     def fitted_to(self, X: ArrayLike, values: ArrayLike, std: Any) -> Self:
         """The same group with whitened values such that the functions follow values at inputs.

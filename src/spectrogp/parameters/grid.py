@@ -109,8 +109,8 @@ class GridFunctionGroup(AbstractRandom):
         self.warp = warp
         self.whole = True
 
-    @property  # type: ignore[misc]
-    def inducing(self) -> Any:
+    @property
+    def places(self) -> Any:
         """The knots ``[r, 1]``."""
         count = (self.whitened.raw if hasattr(self.whitened, "raw") else self.whitened).shape[0]
         return (self.origin + self.spacing * np.arange(count))[:, None]
@@ -193,7 +193,7 @@ class GridFunctionGroup(AbstractRandom):
         return constrain(self).realise()(inputs(X))
 
     def _taps(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The first knot ``[n]`` that each of x ``[n]`` depends on, and weights ``[n, taps]`` of that and the next."""
+        """The first knot ``[n]`` that each of x ``[n]`` depends on, and weights ``[n, taps]`` of that and others."""
         group = constrain(self)
         place = (x - float(self.origin)) / float(self.spacing)
         taps = 2 * self.reach + 1

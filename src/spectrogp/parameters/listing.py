@@ -66,7 +66,7 @@ def _entries(node: Any, name: str, unit: str) -> Iterator[Entry]:
     if isinstance(node, AbstractParameter):
         yield Entry(name, show_numbers(np.asarray(node.value)), unit or "–", _prior(node.prior), node.role)
     elif isinstance(node, AbstractRandom):
-        values = show_numbers(np.asarray(node(node.inducing)))
+        values = show_numbers(np.asarray(node(node.places)))
         yield Entry(f"{name}(x)", values, unit or "–", "Gaussian process", "function")
         yield from _fields(node, name)
     elif isinstance(node, eqx.Module):

@@ -1,0 +1,115 @@
+"""Fits of the Markov model to long records: blocks of time, a prior chosen in a part, and lost cycles mended."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import equinox as eqx
+import numpy as np
+
+from ..initialise import InitialValues, markov_from
+from ..models import Data, Lanes, MarkovGP, Timeline, grid_groups, with_groups
+from .rungs import LAST, THEN, Rung, Work, along_ladder, climb, frequency_groups, resmoothed, settled, with_lanes
+
+# Rows of a block, at least and at most: between them so many that it spans a few knots. A third more come before them;
+# the likelihood of blocks that warm up so little is one in its own right (Vecchia 1988, by blocks).
+CELLS, OWN = 8.0, (384, 2**14)
+PART = 4000  # rows in which the prior of the frequencies is chosen
+POOR = 6.0  # times the usual spread of blocks' log likelihoods a row, below their median: there a cycle may be lost
+
+
+def fit_long(initial: InitialValues, data: Data, n_starts: int, work: Work) -> list[Rung]:
+    """Blocks of time; the prior of the frequencies is chosen by its evidence in a part of the record."""
+    starts = initial.alternatives()[:n_starts]
+    part, few = _part(starts[0], data)
+    hop = float(np.median(np.diff(starts[0].centres[:, 0])))
+    scales = hop * 2.0 ** (0.5 * np.arange(6, -3, -1))
+    chosen = _chosen_in_part(few, part, scales, work)
+    smoothness = float(grid_groups(chosen.model)[frequency_groups(chosen.model)[0]].lengthscale.value)
+    models = [_as_fitted(markov_from(start, smoothness, long=True), chosen.model) for start in starts]
+    return [_mended(work, climb(work, *with_lanes(models[0], _blocks(models[0], data)), LAST), models[1:])]
+
+
+def _blocks(model: MarkovGP, data: Data) -> Timeline:
+    """Blocks that have few knots each, of a number of rows that is nearly always the same."""
+    spacing = min(float(group.spacing) for group in grid_groups(model))
+    rate = data.size / max(float(np.ptp(data.X)), 1e-300)
+    own = int(np.clip(CELLS * spacing * rate, *OWN))
+    return Timeline.of(data, own=own, warm_up=own // 3, longest=2.0 * own / rate)
+
+
+def _part(start: InitialValues, data: Data) -> tuple[Data, InitialValues]:
+    """A stretch of the record in which there is something, and what was found in it."""
+    X = np.asarray(data.X)[:, 0]
+    order = np.argsort(X, kind="stable")
+    worth = np.cumsum(np.append(0.0, np.sum(start.gain, axis=1)))
+    wide = PART / data.size * np.ptp(X)
+    centres = start.centres[:, 0]
+    sums = worth[np.searchsorted(centres, centres + wide)] - worth[:-1]
+    # A typical stretch, not the best: half of them are worth more.
+    typical = int(np.argsort(sums)[len(sums) // 2])
+    first = min(int(np.searchsorted(X[order], centres[typical])), data.size - PART)
+    rows = order[first : first + PART]
+    some = Data(*(np.asarray(part)[rows] for part in (data.X, data.y, data.error)))
+    low, high = float(some.X.min()), float(some.X.max())
+    inside = (centres >= low) & (centres <= high)
+    cut = {name: getattr(start, name)[inside] for name in ("centres", "frequency", "amplitude", "lengthscale", "gain")}
+    return some, dataclasses.replace(start, extent=np.array([[low], [high]]), others=(), rows=PART, **cut)
+
+
+def _chosen_in_part(start: InitialValues, part: Data, scales: np.ndarray, work: Work) -> Rung:
+    """The lengthscale of the frequencies that has the largest evidence in a part of the record."""
+
+    def built(model: MarkovGP) -> Rung:
+        return climb(work, *with_lanes(model, _blocks(model, part)), 0)
+
+    def other(model: MarkovGP, k: int) -> Rung:
+        return built(resmoothed(model, start, scales[k], long=True))
+
+    middle = len(scales) // 2
+    first = settled(built(markov_from(start, scales[middle], long=True)), work)
+    rungs = along_ladder(first, middle, len(scales), other, work)
+    return max(rungs.values(), key=lambda rung: rung.evidence)
+
+
+def _as_fitted(model: MarkovGP, fitted: MarkovGP) -> MarkovGP:
+    """A model with the amplitudes of functions and the noise of one fitted to a part of the record."""
+    groups = []
+    for group, other in zip(grid_groups(model), grid_groups(fitted), strict=True):
+        ratio = np.exp(float(other.amplitude.raw - group.amplitude.raw))
+        groups.append(
+            eqx.tree_at(
+                lambda g: (g.amplitude.raw, g.whitened.raw), group, (other.amplitude.raw, group.whitened.raw / ratio)
+            )
+        )
+    return eqx.tree_at(lambda m: m.likelihood, with_groups(model, groups), fitted.likelihood)
+
+
+def _mended(work: Work, rung: Rung, others: list[MarkovGP]) -> Rung:
+    """Blocks that are far less likely than others begin again where other windows saw the frequency.
+
+    A lost cycle is a mode of its own, which no optimiser leaves; but it lies in one place, and so can be mended there.
+    """
+    for other in others:
+        lanes, numbers = rung.lanes, rung.optimum.numbers
+        values = lanes.log_likelihoods(numbers)[0]
+        poor = _poor(lanes, values)
+        if not np.any(poor):
+            break
+        seen = np.where(lanes.timeline.weight > 0, lanes.timeline.t, np.nan)
+        low, high = np.nanmin(seen, axis=0)[poor], np.nanmax(seen, axis=0)[poor]
+        reach = 4.0 * float(np.median(high - low))
+        near = np.any((lanes.places[:, None] > low - reach) & (lanes.places[:, None] < high + reach), axis=1)
+        replaced = np.append(near, np.zeros(lanes.border, bool))
+        trial = climb(work, lanes, lanes.at(np.where(replaced, lanes.join(other), numbers)), THEN)
+        if trial.optimum.log_joint > rung.optimum.log_joint:
+            rung = climb(work, lanes, trial.model, THEN)
+    return rung
+
+
+def _poor(lanes: Lanes, values: np.ndarray) -> np.ndarray:
+    """Which blocks have a log likelihood a row far below that of most."""
+    each = values / np.maximum(np.sum(lanes.timeline.weight, axis=0), 1.0)
+    middle = np.median(each)
+    spread = 1.4826 * np.median(np.abs(each - middle))
+    return np.asarray(each < middle - POOR * spread)

@@ -1,0 +1,132 @@
+"""Steps of fits of Markov models: to an optimum, to likelier amplitudes, along a ladder of lengthscales."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import NamedTuple
+
+import equinox as eqx
+import numpy as np
+
+from ..inference import Optimum, Progress, newton
+from ..initialise import InitialValues, markov_from
+from ..models import Lanes, MarkovGP, Timeline, grid_groups, with_groups
+from ..parameters import GridFunctionGroup
+
+THEN, LAST = 6, 25  # steps of Newton's method: after a change of the prior, and to the end
+PSEUDO = 2.0  # knots that the prior of an amplitude counts as: its logarithm has a standard deviation of one half
+FITTED = 50.0  # nats that a fitted frequency counts for, where it is to be followed
+
+
+class Rung(NamedTuple):
+    """A model at its optimum, with what is known of it."""
+
+    lanes: Lanes
+    optimum: Optimum
+
+    @property
+    def model(self) -> MarkovGP:
+        return self.lanes.at(self.optimum.numbers)
+
+    @property
+    def evidence(self) -> float:
+        """Log marginal likelihood with the prior of the amplitudes of functions, which the optimum holds fixed."""
+        logarithms = [
+            (float(group.amplitude.raw) - np.log(float(group.amplitude.prior.median)))
+            / float(group.amplitude.prior.std)
+            for group in grid_groups(self.lanes.model)
+        ]
+        return self.optimum.evidence - 0.5 * float(np.sum(np.square(logarithms)))
+
+
+class Work(NamedTuple):
+    """What all steps of a fit share."""
+
+    rng: np.random.Generator
+    progress: Progress | None
+
+
+def with_lanes(model: MarkovGP, timeline: Timeline) -> tuple[Lanes, MarkovGP]:
+    return Lanes(model, timeline), model
+
+
+def climb(work: Work, lanes: Lanes, model: MarkovGP, steps: int) -> Rung:
+    return Rung(lanes, newton(lanes, lanes.join(model), steps=steps, progress=work.progress))
+
+
+def settled(rung: Rung, work: Work) -> Rung:
+    """At the optimum, with amplitudes of the functions that the data tell."""
+    rung = climb(work, rung.lanes, rung.model, LAST)
+    model = _with_amplitudes(rung, work)
+    return climb(work, Lanes(model, rung.lanes.timeline), model, THEN)
+
+
+def _with_amplitudes(rung: Rung, work: Work) -> MarkovGP:
+    """Amplitudes of the functions nearer to where the evidence is largest.
+
+    MacKay's (1992) step: a² is the sum of the squares of the knots over the number of directions that the data
+    determine, which is the number of knots less the sum of their variances. The functions stay as they are.
+    """
+    optimum, groups, offset = rung.optimum, [], 0
+    if optimum.factor is None:
+        return rung.model
+    variance = np.var(optimum.factor.draw(work.rng, 200, border=True), axis=0)
+    for group in grid_groups(rung.model):
+        count = group.whitened.raw.size
+        here = slice(offset, offset + count)
+        offset += count
+        knots = optimum.numbers[here]
+        determined = max(count - float(np.sum(variance[here])), 0.0)
+        ratio = float(group.amplitude.prior.median) / np.exp(float(group.amplitude.raw))
+        factor = np.sqrt((knots @ knots + PSEUDO * ratio**2) / (determined + PSEUDO))
+        factor = float(np.clip(factor, 1.0 / 3.0, 3.0))
+        groups.append(
+            eqx.tree_at(
+                lambda g: (g.amplitude.raw, g.whitened.raw),
+                group,
+                (group.amplitude.raw + np.log(factor), group.whitened.raw / factor),
+            )
+        )
+    return with_groups(rung.model, groups)
+
+
+def along_ladder(best: Rung, k: int, count: int, other: Callable[[MarkovGP, int], Rung], work: Work) -> dict[int, Rung]:
+    """Rungs around the one of the largest evidence, by number: lengthscales of the frequencies, up and then down."""
+    rungs = {k: best}
+    for direction in (-1, 1):
+        at = k
+        while 0 <= at + direction < count:
+            rungs[at + direction] = settled(other(rungs[at].model, at + direction), work)
+            at += direction
+            if not rungs[at].evidence > rungs[at - direction].evidence:
+                break
+        if at != k + direction:  # it rose at least once: the other side lies lower
+            break
+    return rungs
+
+
+def resmoothed(model: MarkovGP, start: InitialValues, smoothness: float, *, long: bool = False) -> MarkovGP:
+    """The same functions, with frequencies of another lengthscale a priori."""
+    groups, places = grid_groups(model), frequency_groups(model)
+    found = np.concatenate([groups[place](start.centres) for place in places], axis=1) / (2.0 * np.pi)
+    # Rows say more of a frequency that was fitted than they did before.
+    now = dataclasses.replace(start, frequency=found, gain=np.full(start.gain.shape, FITTED))
+    fresh = grid_groups(markov_from(now, smoothness, long=long))
+    return with_groups(model, [fresh[k] if k in places else group for k, group in enumerate(groups)])
+
+
+def frequency_groups(model: MarkovGP) -> list[int]:
+    """Which of the model's groups on grids are the frequencies."""
+    places, before = [], 0
+    for term in model.terms:
+        for name in ("time", "phase", "amplitude"):
+            count = len(grid_groups(getattr(term, name)))
+            places += list(range(before, before + count)) if name == "phase" else []
+            before += count
+    return places
+
+
+def frequencies(model: MarkovGP) -> list[GridFunctionGroup]:
+    groups = grid_groups(model)
+    return [groups[k] for k in frequency_groups(model)]

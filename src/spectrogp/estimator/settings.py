@@ -1,0 +1,103 @@
+"""The parameters of the estimator, checked, and what follows from them for given data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..choices import APPROXIMATIONS, INFERENCES, KERNELS, LIKELIHOODS
+from ..core import as_numbers, at_least
+from ..inference import Progress, progress_bar
+from ..initialise import kernel_name
+from ..kernels import AbstractKernel
+
+EXACT = 2000  # rows up to which ``approximation="auto"`` is exact
+BATCH = 1024  # rows of a step on larger data, of the models that take minibatches
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The parameters of the estimator, checked."""
+
+    kernel: Any
+    n_components: int | None
+    inference: str
+    approximation: str
+    likelihood: str
+    random_state: Any
+    max_iter: int
+    learning_rate: float
+    n_starts: int
+    n_knots: int
+    n_inducing: int
+    n_neighbours: int
+    n_draws: int
+    warmup: int
+    chains: int
+    highest_frequency: Any
+    verbose: bool
+
+    def __post_init__(self) -> None:
+        named = isinstance(self.kernel, str) and self.kernel in KERNELS
+        if not named and not isinstance(self.kernel, AbstractKernel):
+            raise ValueError(f"kernel must be one of {', '.join(KERNELS)}, or a kernel object; got {self.kernel!r}")
+        closed = {"inference": INFERENCES, "approximation": APPROXIMATIONS, "likelihood": LIKELIHOODS}
+        for name, known in closed.items():
+            if getattr(self, name) not in known:
+                raise ValueError(f"{name} must be one of {', '.join(known)}; got {getattr(self, name)!r}")
+        if self.approximation == "markov" and self.kernel not in ("auto", "matern"):
+            raise ValueError(
+                f"approximation='markov' is for the kernel 'matern' of one input, got kernel={self.kernel!r}; "
+                "leave the approximation at 'auto'"
+            )
+        if self.likelihood != "gaussian" and self.approximation not in ("auto", "svgp"):
+            raise ValueError(
+                f"approximation={self.approximation!r} needs Gaussian noise; with likelihood={self.likelihood!r} "
+                "leave it at 'auto', or use 'svgp'"
+            )
+        counts = ("max_iter", "n_inducing", "n_neighbours", "n_draws", "warmup", "chains", "n_starts")
+        at_least(1, **{name: getattr(self, name) for name in counts})
+        at_least(2, n_knots=self.n_knots)
+        if self.n_components is not None:
+            at_least(1, n_components=self.n_components)
+        for name in ("learning_rate", *(() if self.highest_frequency is None else ("highest_frequency",))):
+            if not np.all(as_numbers(getattr(self, name), name) > 0):
+                raise ValueError(f"{name} must be positive, got {getattr(self, name)!r}")
+
+    def kernel_for(self, dimensions: int) -> Any:
+        """The kernel that is used for so many inputs: its name, or itself."""
+        if not isinstance(self.kernel, str):
+            return self.kernel
+        # What the Markov model cannot do is done by the exact one of the other phase kernel.
+        able = self.likelihood == "gaussian" and self.inference in ("laplace", "map", "nuts")
+        if self.kernel == "auto" and dimensions == 1 and able and self.approximation in ("auto", "markov"):
+            return "matern"
+        return kernel_name(self.kernel, dimensions)
+
+    def approximation_for(self, rows: int, dimensions: int) -> str:
+        """The approximation that is used for so many rows and inputs."""
+        if self.approximation != "auto":
+            return self.approximation
+        if self.kernel_for(dimensions) == "matern":
+            return "markov"
+        if self.likelihood != "gaussian":
+            return "svgp"
+        return "exact" if rows <= EXACT else "neighbours"
+
+    def batch_for(self, rows: int, dimensions: int) -> int | None:
+        """Rows of a minibatch, or None for all."""
+        minibatches = self.approximation_for(rows, dimensions) in ("neighbours", "svgp")
+        return BATCH if minibatches and rows > BATCH else None
+
+    @contextmanager
+    def progress(self, description: str) -> Iterator[Progress | None]:
+        """A progress bar, if they are wanted."""
+        if not self.verbose:
+            yield None
+            return
+        with progress_bar(description) as progress:
+            yield progress
