@@ -198,7 +198,9 @@ def test_bad_frequencies(frequency, good):
 
 
 PARAMETERS: list[dict[str, Any]] = [
-    {"kernel": "cauchy"},
+    {"kernel": "matern52"},
+    {"kernel": "phase", "approximation": "markov"},
+    {"kernel": "matern", "likelihood": "student"},
     {"kernel": np.ones(2)},
     {"inference": "mcmc"},
     {"approximation": "none"},

@@ -14,8 +14,9 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import spectrogp as sg
-from spectrogp.estimator import fitting, regressor
-from spectrogp.estimator.fitting import Settings
+from spectrogp.estimator import regressor
+from spectrogp.estimator import settings as estimator_settings
+from spectrogp.estimator.settings import Settings
 from spectrogp.estimator.units import standard
 from spectrogp.posterior.posterior import rounded
 
@@ -52,7 +53,7 @@ def test_a_tone_is_found(fitted, tone):
     assert lower is None
     assert upper is None
     assert "1.5" in str(fitted.initial_values_)
-    assert fitted.n_iter_ == len(fitted.history_) == 30
+    assert 1 <= fitted.n_iter_ == len(fitted.history_)
 
 
 def test_units_and_offsets_change_nothing_else(fitted, tone):
@@ -309,7 +310,7 @@ def test_an_interrupt_stops_a_fit(fitted, tone, monkeypatch):
 
         yield show
 
-    monkeypatch.setattr(fitting, "progress_bar", interrupted)
+    monkeypatch.setattr(estimator_settings, "progress_bar", interrupted)
     model = clone(fitted).set_params(verbose=True)
     with pytest.raises(KeyboardInterrupt):
         model.fit(*tone)
@@ -337,7 +338,7 @@ def test_an_interrupted_fit_goes_on(tone, monkeypatch, tmp_path, stage):
 
         yield show
 
-    monkeypatch.setattr(fitting, "progress_bar", interrupted)
+    monkeypatch.setattr(estimator_settings, "progress_bar", interrupted)
     with pytest.raises(KeyboardInterrupt):
         model.fit(*tone, checkpoint=tmp_path / "fit")
     assert (tmp_path / f"fit.{stage}").exists()
@@ -398,9 +399,17 @@ def test_a_kernel_object_is_in_own_units(tone):
 
 def test_automatic_choices():
     settings = Settings(**sg.SpectralGPRegressor().get_params())
-    assert (settings.approximation_for(2000), settings.approximation_for(2001)) == ("exact", "neighbours")
+    assert (settings.approximation_for(2000, 2), settings.approximation_for(2001, 2)) == ("exact", "neighbours")
+    assert (settings.kernel_for(1), settings.approximation_for(10, 1), settings.approximation_for(10**6, 1)) == (
+        "matern",
+        "markov",
+        "markov",
+    )
+    assert settings.kernel_for(2) == "convolutional"
     robust = Settings(**sg.SpectralGPRegressor(likelihood="student").get_params())
-    assert robust.approximation_for(10) == "svgp"
+    assert (robust.kernel_for(1), robust.approximation_for(10, 1)) == ("phase", "svgp")
+    variational = Settings(**sg.SpectralGPRegressor(inference="dsvi").get_params())
+    assert (variational.kernel_for(1), variational.approximation_for(10, 1)) == ("phase", "exact")
 
 
 # What is refused, beside bad data (tests/test_bad_inputs.py)

@@ -71,7 +71,7 @@ def test_an_optimum_that_was_not_reached(history, rising):
 
 
 def test_stages_that_were_cut_short_are_on_the_estimator():
-    model = sg.SpectralGPRegressor(inference="laplace", max_iter=60, n_draws=5, **QUICK)
+    model = sg.SpectralGPRegressor("phase", inference="laplace", max_iter=60, n_draws=5, **QUICK)
     whole, limited = fitting.sample_laplace, []
 
     def few(*arguments, **options):

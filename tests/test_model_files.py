@@ -286,7 +286,7 @@ def test_a_missing_file_is_missing(tmp_path):
 
 # Exported classes of which no instance is ever saved, each with its reason.
 NOT_STORED = {
-    "Lanes": "a model and its data in the form that Newton's method works on; these are stored",
+    "Lanes": "work in progress: a model and its data, of which models are stored",
     "Local": "values at inputs, made anew from the kernel whenever they are needed",
 }
 

@@ -302,6 +302,12 @@ def _infer(settings: Settings, model: Any, data: Any, key: Array, stage: Stage) 
     return _sampled(settings, model, data, key, stage), []
 
 
+def _shape(data: Any) -> tuple[int, int]:
+    """Rows and inputs of data, or of those that neighbourhoods are of."""
+    rows, dimensions = np.shape(getattr(data, "data", data).X)
+    return rows, dimensions
+
+
 def _laplace(
     settings: Settings, model: Any, data: Any, key: Array, progress: Progress | None
 ) -> tuple[Posterior, list[str]]:
@@ -316,7 +322,7 @@ def _laplace(
         if progress is not None:
             progress(done, steps, objective)
 
-    batch = settings.batch_for(*data.X.shape)
+    batch = settings.batch_for(*_shape(data))
     posterior = sample_laplace(model, data, draws=settings.n_draws, key=key, batch=batch, roles=roles, progress=show)
     if not followed[0] == followed[1] < size:
         return posterior, []
@@ -327,7 +333,7 @@ def _laplace(
 
 
 def _sampled(settings: Settings, model: Any, data: Any, key: Array, stage: Stage) -> Posterior:
-    batch, each = settings.batch_for(*data.X.shape), -(-settings.n_draws // settings.chains)
+    batch, each = settings.batch_for(*_shape(data)), -(-settings.n_draws // settings.chains)
     match settings.inference:
         case "map":
             return Posterior.at_point(model)

@@ -16,6 +16,7 @@ from ..initialise import kernel_name
 from ..kernels import AbstractKernel
 
 EXACT = 2000  # rows up to which ``approximation="auto"`` is exact
+LINEAR_TIME = ("laplace", "map", "nuts")  # what the Markov model of one input can be inferred by
 BATCH = 1024  # rows of a step on larger data, of the models that take minibatches
 
 
@@ -54,6 +55,12 @@ class Settings:
                 f"approximation='markov' is for the kernel 'matern' of one input, got kernel={self.kernel!r}; "
                 "leave the approximation at 'auto'"
             )
+        if self.kernel == "matern":
+            able = {"likelihood": ("gaussian",), "inference": LINEAR_TIME, "approximation": ("auto", "markov")}
+            for name, taken in able.items():
+                if getattr(self, name) not in taken:
+                    shown = f"{name}={' or '.join(map(repr, taken))}, got {getattr(self, name)!r}"
+                    raise ValueError(f"the kernel 'matern' takes {shown}; the kernel 'phase' takes others")
         if self.likelihood != "gaussian" and self.approximation not in ("auto", "svgp"):
             raise ValueError(
                 f"approximation={self.approximation!r} needs Gaussian noise; with likelihood={self.likelihood!r} "
@@ -73,9 +80,14 @@ class Settings:
         if not isinstance(self.kernel, str):
             return self.kernel
         # What the Markov model cannot do is done by the exact one of the other phase kernel.
-        able = self.likelihood == "gaussian" and self.inference in ("laplace", "map", "nuts")
+        able = self.likelihood == "gaussian" and self.inference in LINEAR_TIME
         if self.kernel == "auto" and dimensions == 1 and able and self.approximation in ("auto", "markov"):
             return "matern"
+        if dimensions > 1 and (self.kernel == "matern" or self.approximation == "markov"):
+            raise ValueError(
+                f"the kernel 'matern' and approximation='markov' are for one input, got {dimensions}; "
+                "leave both at 'auto'"
+            )
         return kernel_name(self.kernel, dimensions)
 
     def approximation_for(self, rows: int, dimensions: int) -> str:

@@ -15,7 +15,7 @@ from jax import Array
 from ..parameters import Function, Parameter, Parametrised, scalar
 from .base import AbstractMixture, Characteristic, Local
 from .phase import check_nodes, integral
-from .sincos import sincos
+from .waves import sincos
 
 ORDERS = (0.5, 1.5, 2.5)
 
