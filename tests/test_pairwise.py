@@ -14,7 +14,7 @@ import pytest
 import spectrogp as sg
 import zoo
 from spectrogp.kernels import Local, base, pairwise
-from spectrogp.kernels.sincos import sincos
+from spectrogp.kernels.waves import sincos
 from zoo import double
 
 kernels = sg.kernels

@@ -35,7 +35,7 @@ from jax import Array, lax
 from jaxtyping import PyTree
 
 from .forms import CHIRPLET, CONVOLUTIONAL, QUADRATIC, STATIONARY, Form, Vectors
-from .sincos import sincos
+from .waves import sincos
 
 # A tile of the gradient has at most so many columns, and so many entries over all components: 1 MB in float64. Smaller
 # ones are as fast on one thread but too small to share among several, larger ones leave the cache, and those of 128
