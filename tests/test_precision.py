@@ -231,6 +231,7 @@ CALLS = {
     kernels.ConvolutionalSpectral: {"basis": basis},
     kernels.IntegratedPhase: {"__call__": lambda phase: phase(X)},
     kernels.Local: {"replace": lambda local: local.replace(x=2.0 * X)},
+    kernels.MaternPhase: {"waves": lambda kernel: kernel.waves(kernel.values_at(X))},
     kernels.PlanePhase: {"__call__": lambda phase: phase(X)},
     kernels.RealisedLayer: {"__call__": lambda function: function(X)},
     kernels.Slot: {"__call__": lambda slot: slot(X)},

@@ -188,13 +188,9 @@ def _fields_of(value: Any) -> dict[str, Any]:
 
 
 def _field_names(cls: type) -> tuple[str, ...] | None:
-    """The fields of a module, dataclass or named tuple; None for another class, which has any attributes.
-
-    What a base declares and the class has as a property follows from the others, and is none.
-    """
+    """The fields of a module, dataclass or named tuple; None for another class, which has any attributes."""
     if dataclasses.is_dataclass(cls):
-        names = (field.name for field in dataclasses.fields(cls))
-        return tuple(name for name in names if not isinstance(getattr(cls, name, None), property))
+        return tuple(field.name for field in dataclasses.fields(cls))
     return getattr(cls, "_fields", None)
 
 

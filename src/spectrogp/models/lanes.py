@@ -74,7 +74,7 @@ class Lanes:
         everything = self.join(model)
         self.border = everything.size - offset
         self._centre = everything[offset:]
-        value, slope, bend = _border_prior(_split(model)[1:], self._centre)
+        value, slope, bend = _border_prior(_split(model)[1:], self._centre)  # as NumPy has it: double precision
         self._prior = float(value), np.asarray(slope), np.asarray(bend)
         shared = np.broadcast_to(offset + np.arange(self.border), (self.count, self.border))
         self.members = np.concatenate([*members, shared], axis=1)  # [b, p], of the vector of all numbers
