@@ -199,8 +199,6 @@ def test_bad_frequencies(frequency, good):
 
 PARAMETERS: list[dict[str, Any]] = [
     {"kernel": "matern52"},
-    {"kernel": "phase", "approximation": "markov"},
-    {"kernel": "matern", "likelihood": "student"},
     {"kernel": np.ones(2)},
     {"inference": "mcmc"},
     {"approximation": "none"},
@@ -219,6 +217,15 @@ PARAMETERS: list[dict[str, Any]] = [
 def test_bad_parameters(parameter):
     with pytest.raises(REFUSED, match=f"{next(iter(parameter))} must be"):
         sg.SpectralGPRegressor(**parameter).fit(X, Y)
+
+
+def test_kernels_and_approximations_that_do_not_go_together():
+    with pytest.raises(ValueError, match="approximation='markov' is for the kernel 'matern' of one input, got kernel="):
+        sg.SpectralGPRegressor("phase", approximation="markov").fit(X, Y)
+    with pytest.raises(ValueError, match="the kernel 'matern' takes likelihood='gaussian', got 'student'"):
+        sg.SpectralGPRegressor("matern", likelihood="student").fit(X, Y)
+    with pytest.raises(ValueError, match="are for one input, got 2; leave both at 'auto'"):
+        sg.SpectralGPRegressor("matern").fit(np.column_stack([X, X]), Y)
 
 
 def test_bad_seeds():
