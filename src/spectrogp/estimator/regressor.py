@@ -31,7 +31,8 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
     ----------
     kernel : str or kernel object, default="auto"
         A name of ``spectrogp.choices.KERNELS``, started from what is found in the data, as "phase" or "sm"; "auto" is
-        "phase" for one input and "convolutional" for several.
+        "matern" for one input ("phase", if the likelihood or inference is one that it has not) and "convolutional" for
+        several.
         Or a kernel object, in the units of the data: then inputs stay as they are, and outputs are centred only.
     n_components : int or None, default=None
         How many components; None for as many as are significant, at most 4. Stationary kernels have at most so many.
@@ -41,23 +42,27 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
         "nuts" and "sghmc" (samplers) and "dsvi" (variational) take longer, and the samplers are the most exact.
         Predictions average over the posterior.
     approximation : str, default="auto"
-        "exact", "sgpr", "svgp" (inducing points), "neighbours", or "full-scale" (both). "auto" is exact up to 2000 rows
-        and neighbours with minibatches beyond; for a likelihood other than "gaussian" it is "svgp".
+        "exact", "sgpr", "svgp" (inducing points), "neighbours", "full-scale" (both), or "markov", which is exact for the
+        kernel "matern" of one input and takes time by the number of rows. "auto" is that for this kernel; for others it
+        is exact up to 2000 rows and neighbours with minibatches beyond; for a likelihood other than "gaussian" it is
+        "svgp".
     random_state : int, RandomState or None, default=None
         Seed of everything random; the same integer gives the same result.
     likelihood : str, default="gaussian"
         "gaussian", or "student" for noise with outliers (Student-t with four degrees of freedom).
     max_iter : int, default=500
-        Steps of Adam towards the optimum ("dsvi" takes three times as many for its bound).
+        Steps of Adam towards the optimum ("dsvi" takes three times as many for its bound). "markov" takes few steps of
+        Newton's method instead, until one promises nothing more.
     learning_rate : float, default=0.03
         Learning rate of Adam: the largest step, in logarithms of positive parameters.
     n_starts : int, default=8
         Initial values that are compared, at most, by the marginal likelihood after a few steps on at most 400 rows:
         what was found in the data, the same with smoother frequencies, with sudden changes, with components that cross
         where they seemed to turn, and, for the phase kernel where the data show little, what a chirplet kernel makes of
-        it.
+        it. "markov" compares them on all rows; those of long records are what windows of other widths found.
     n_knots : int, default=30
-        Number of inducing inputs of each function of the kernel: how finely a function can change.
+        Number of inducing inputs of each function of the kernel: how finely a function can change. "markov" has as many
+        as its functions, whose smoothness it chooses, need.
     n_inducing : int, default=100
         Number of inducing inputs of "sgpr", "svgp" and "full-scale".
     n_neighbours : int, default=20
@@ -91,7 +96,7 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
         ("starts_failed"), the jitter that covariances needed as a share of their variance, and which stages ended
         before they were done ("cut_short").
     X_mean_, X_scale_, y_mean_, y_scale_ : arrays and numbers
-        What inputs and outputs were standardised with.
+        What inputs and outputs were standardised with; for "markov" ``y_mean_`` is the fitted offset of the signal.
     times_ : bool array of shape [d]
         Which columns of X held times.
     X_origin_ : tuple of int or datetime64, of length d
