@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..inference import Optimum, Progress
-from ..initialise import InitialValues, likely_smoothness, markov_from, shortest_smoothness
+from ..initialise import HARMONICS, InitialValues, likely_smoothness, markov_from, shortest_smoothness
 from ..models import Data, MarkovGP, Timeline, grid_groups
 from ..parameters import partition
 from ..posterior import Posterior
@@ -158,7 +158,7 @@ def _thinned(initial: InitialValues, data: Data) -> tuple[Data, float]:
     steps = np.diff(X[order])
     if not np.any(initial.found) or len(steps) < 2 * LEAST or np.min(steps) < 0.99 * np.max(steps):
         return data, 0.0
-    seen = np.where(initial.gain > 0, initial.frequency[..., 0] * initial.harmonics, 0.0)
+    seen = np.where(initial.gain > 0, initial.frequency[..., 0] * np.minimum(initial.harmonics, HARMONICS), 0.0)
     together = int(1.0 / (ROWS_A_CYCLE * 1.2 * np.max(seen) * np.mean(steps)))
     together = min(together, data.size // LEAST)
     if together < 2:

@@ -42,8 +42,8 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
         "nuts" and "sghmc" (samplers) and "dsvi" (variational) take longer, and the samplers are the most exact.
         Predictions average over the posterior.
     approximation : str, default="auto"
-        "exact", "sgpr", "svgp" (inducing points), "neighbours", "full-scale" (both), or "markov", which is exact for the
-        kernel "matern" of one input and takes time by the number of rows. "auto" is that for this kernel; for others it
+        "exact", "sgpr", "svgp" (inducing points), "neighbours", "full-scale" (both), or "markov", exact for the kernel
+        "matern" of one input in time that grows as the number of rows. "auto" is that for this kernel; for others it
         is exact up to 2000 rows and neighbours with minibatches beyond; for a likelihood other than "gaussian" it is
         "svgp".
     random_state : int, RandomState or None, default=None

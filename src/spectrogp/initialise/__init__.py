@@ -4,11 +4,12 @@ from .centres import cluster_centres, inducing_inputs
 from .compare import Best, best_of
 from .initial import InitialValues, Spectrum, show_range
 from .kernels import builds, kernel_from, kernel_name, noise_from
-from .markov import likely_smoothness, markov_from, shortest_smoothness
+from .markov import HARMONICS, likely_smoothness, markov_from, shortest_smoothness
 from .ridges import Ridge, find_ridges, frequency_grid, windowed_power
 from .search import find_initial_values
 
 __all__ = [
+    "HARMONICS",
     "Best",
     "InitialValues",
     "Ridge",

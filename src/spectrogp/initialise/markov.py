@@ -20,6 +20,7 @@ SHARES = (0.5, 1.0)  # the same of short data, in standard deviations of the inp
 # priori, with the standard deviation of their logarithm, and where those that have lost their phase begin. What an
 # envelope's own turning could explain belongs to the frequency, unless the data say much else.
 COHERENT, SURE, LOOSE = (20.0, 40.0), 0.5, (3.0, 4.0)
+HARMONICS = 6  # at most: those beyond cost as the square of their number, and say little more of the phase
 PULSES = 2  # harmonics from which on an envelope is of order one half: its roughness shows little, and it costs less
 
 
@@ -33,7 +34,7 @@ def markov_from(initial: InitialValues, smoothness: float, *, long: bool = False
         loose: Whether oscillations begin with a short lengthscale, so that envelopes turn where frequencies are wrong.
     """
     count = initial.gain.shape[1]
-    harmonics = np.broadcast_to(initial.harmonics, (count,))
+    harmonics = np.minimum(np.broadcast_to(initial.harmonics, (count,)), HARMONICS)
     if np.all(harmonics == 1):
         kernel: Any = _term(initial, np.arange(count), 1, smoothness, long, loose)
     else:
