@@ -153,6 +153,7 @@ INSTANCES = {
     models.Refresh: lambda: models.Refresh(DATA, 2),
     models.SparseGP: lambda: models.SparseGP(mixture(), 0.3, Z).realise(),
     models.StudentT: lambda: models.StudentT(0.3),
+    models.OnlineGP: lambda: models.OnlineGP(markov()),
     models.Timeline: lambda: models.Timeline.of(DATA, X),
     models.VariationalGP: lambda: models.VariationalGP(mixture(), 0.3, Z),
     posterior.Band: lambda: posterior.Band(LEVELS, LEVELS - 1.0, LEVELS + 1.0),
@@ -283,6 +284,7 @@ CALLS = {
         "timeline": lambda model: model.timeline(DATA),
         "warm_up": lambda model: model.warm_up(DATA),
     },
+    models.OnlineGP: {"update": lambda online: online.update([0.0, 0.1], [0.2, 0.3])},
     models.Timeline: {
         "of": lambda _: models.Timeline.of(DATA, X, own=2, warm_up=1),
         "read": lambda timeline: timeline.read(timeline.t[:, None]),

@@ -13,6 +13,7 @@ from .markov import MarkovGP
 from .memory import require_collapsed, require_exact, require_joint, require_neighbours
 from .moments import Moments
 from .neighbours import AbstractNeighbourModel, FullScaleGP, NeighbourGP, Neighbourhoods, Refresh, random_order
+from .online import OnlineGP
 from .stochastic import DoublyStochasticGP
 from .timeline import Timeline
 from .variational import SparseGP, VariationalGP
@@ -36,6 +37,7 @@ __all__ = [
     "Moments",
     "NeighbourGP",
     "Neighbourhoods",
+    "OnlineGP",
     "Refresh",
     "SparseGP",
     "StudentT",
