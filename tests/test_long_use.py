@@ -48,8 +48,6 @@ def test_copies_predict_the_same_bits(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("task", "count"), [("parallel", 7), ("threads", 3)])
-def test_workers_and_threads_give_the_same_bits(tmp_path, task, count):
-    found = long_use.said(tmp_path, task, task, "the same bits")
-    assert found.failures == ()
-    assert found.tried == count
+def test_threads_give_the_same_bits(tmp_path):
+    found, _ = long_use.work(tmp_path, "threads")
+    assert [row["right"] for row in found] == [True] * 3
