@@ -25,9 +25,11 @@ from .long import find_long
 from .ridges import CENTRES, LENGTH, WIDTHS, find_ridges, frequency_grid
 from .waves import SmoothFit, peaks, smooth_fit, smooth_trend
 
-ROWS = 1500  # of the data are looked at, at most, but for long records: drawn at random from larger ones
+ROWS = 1500  # of the data are looked at in several dimensions, at most: drawn at random from larger ones
 LONG = NARROWEST / (LENGTH * WIDTHS[-1])  # rows beyond which the windows of tracks are narrower than those of ridges
 FINEST = 8.0  # cycles to a row in the record, up to which tracks are looked for: their grid would be too large
+ENOUGH = 600  # rows that ridges look at, at most: twenty to each of the few cycles that they are for
+FEW = 4.0  # times as many cycles are looked for by ridges, where tracks have found no record of many
 TURNS = CENTRES / 2.0  # cycles beyond which a record is long: up to here ridges have two centres to a cycle
 
 
@@ -43,8 +45,8 @@ def find_initial_values(
 ) -> InitialValues:
     """Look at data for what a kernel can begin with.
 
-    Along one input all rows are looked at where there are many cycles. Other large data are looked at through 1500 of
-    their rows.
+    Along one input all rows are looked at where there are many cycles, and 600 of them where there are few; several
+    inputs are looked at through 1500 rows.
 
     Args:
         X: Inputs ``[n, d]``, or ``[n]`` for one input dimension.
@@ -68,8 +70,12 @@ def find_initial_values(
         found = _initial_values(_along_a_long_input, data, rows, *what, np.random.default_rng(seed))
         if found:
             return dataclasses.replace(found[0], others=tuple(found[1:]))
+        span = float(np.ptp(data.X))
+        if highest is None and span > 0:  # what is left to be found has few cycles
+            most = min(float(frequency_grid(np.asarray(data.X)[:, 0])[-1]), FEW * TURNS / span)
+            what = components, max_components, np.array([most])
     rng = np.random.default_rng(seed)
-    rows = np.sort(rng.permutation(len(data.y))[:ROWS])
+    rows = np.sort(rng.permutation(len(data.y))[: ENOUGH if data.X.shape[1] == 1 else ROWS])
     look = _along_one_input if data.X.shape[1] == 1 else _over_several_inputs
     return _initial_values(look, data, rows, *what, rng)[0]
 
