@@ -63,9 +63,8 @@ def fit_markov(
         rungs = [_for_single_rows(rung, inside) for rung in rungs]
     top = rungs[0]
     offset = float(top.model.offset.value)
-    mixed = [rung for rung in rungs if rung.optimum.factor is not None]
     centred = _without_offset(top.model)
-    posterior = Posterior.at_point(centred) if draws == 1 or not mixed else _mixture(mixed, draws, work)
+    posterior = Posterior.at_point(centred) if draws == 1 else _mixture(rungs, draws, work)
     history = np.asarray(top.optimum.history) / data.size
     return MarkovFit(centred, posterior, offset, history, _unfinished(top.optimum))
 
@@ -181,15 +180,16 @@ def _for_single_rows(rung: Rung, inside: float) -> Rung:
 
 def _mixture(rungs: list[Rung], draws: int, work: Work) -> Posterior:
     """Draws of the normal approximations at all rungs, each as often as its evidence says: nested Laplace."""
-    weight = np.exp([rung.evidence - rungs[0].evidence for rung in rungs])
+    # Without an optimum there is no evidence, and the first stands alone.
+    rungs = rungs if np.isfinite(rungs[0].evidence) else rungs[:1]
+    weight = np.ones(1) if len(rungs) == 1 else np.exp([rung.evidence - rungs[0].evidence for rung in rungs])
     counts = np.diff(np.round(draws * np.append(0.0, np.cumsum(weight)) / weight.sum()).astype(int))
     stacks, densities = [], []
     for rung, count in zip(rungs, counts, strict=True):
         if count:
-            factor: Any = rung.optimum.factor
-            moves = factor.draw(work.rng, int(count), border=True)
+            moves = rung.optimum.factor.draw(work.rng, int(count), border=True)
             stacks.append(_stack(rung, rung.optimum.numbers + moves))
-            densities += [rung.evidence] * count
+            densities += [rung.optimum.log_joint] * count
     order = work.rng.permutation(len(densities))
     joined = jax.tree.map(lambda *leaves: np.concatenate(leaves)[None, order], *stacks)
     return Posterior(joined, _moving(_without_offset(rungs[0].model))[1], np.asarray(densities)[None, order], {})

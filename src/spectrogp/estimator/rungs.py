@@ -69,8 +69,6 @@ def _with_amplitudes(rung: Rung, work: Work) -> MarkovGP:
     determine, which is the number of knots less the sum of their variances. The functions stay as they are.
     """
     optimum, groups, offset = rung.optimum, [], 0
-    if optimum.factor is None:
-        return rung.model
     variance = np.var(optimum.factor.draw(work.rng, 200, border=True), axis=0)
     for group in grid_groups(rung.model):
         count = group.whitened.raw.size

@@ -106,21 +106,21 @@ class Optimum(NamedTuple):
     Args:
         numbers: Of the model, as ``Lanes`` has them.
         log_joint: Log joint density there.
-        decrement: Nats that one more step promises.
-        factor: Of minus the Hessian there, or None where it is not positive definite.
+        decrement: Nats that one more step promises; infinite where minus the Hessian is not positive definite.
+        factor: Of minus the Hessian there, or where it is not positive definite of its absolute value.
         history: Log joint density at every step.
     """
 
     numbers: np.ndarray
     log_joint: float
     decrement: float
-    factor: Arrow | None
+    factor: Arrow
     history: list[float]
 
     @property
     def evidence(self) -> float:
-        """Laplace's approximation of the log marginal likelihood."""
-        if self.factor is None:
+        """Laplace's approximation of the log marginal likelihood; minus infinity where there is no optimum."""
+        if not np.isfinite(self.decrement):
             return -np.inf
         return self.log_joint + 0.5 * (len(self.numbers) * np.log(2.0 * np.pi) - self.factor.log_determinant)
 
@@ -189,7 +189,21 @@ def newton(lanes: Lanes, numbers: np.ndarray, *, steps: int = 20, progress: Prog
             break
         here, damping = found
         history.append(here.value)
-    return Optimum(here.numbers, here.value, decrement, factor, history)
+    return Optimum(here.numbers, here.value, decrement, _some(lanes, H, prior) if factor is None else factor, history)
+
+
+def _some(lanes: Lanes, H: np.ndarray, prior: np.ndarray) -> Arrow:
+    """A factor where there is no optimum: of the size of the curvature, or, where rounding ate it, of the prior."""
+    try:
+        return Arrow.of(lanes, _absolute(H), prior)
+    except np.linalg.LinAlgError:
+        return Arrow.of(lanes, np.zeros_like(H), prior + np.eye(lanes.border))
+
+
+def _absolute(H: np.ndarray) -> np.ndarray:
+    """Symmetric matrices ``[b, p, p]`` with the absolute values of their eigenvalues."""
+    eigenvalues, vectors = np.linalg.eigh(H)
+    return np.asarray((vectors * np.abs(eigenvalues)[:, None]) @ np.swapaxes(vectors, 1, 2))
 
 
 class _Place(NamedTuple):
@@ -238,9 +252,7 @@ def _search_many(
     lanes: Lanes, here: _Place, H: np.ndarray, prior: np.ndarray, factor: Arrow | None, damping: np.ndarray
 ) -> tuple[_Place, np.ndarray] | None:
     """Many blocks: each is damped by itself, more where its log likelihood falls."""
-    if factor is None:
-        eigenvalues, vectors = np.linalg.eigh(H)
-        H = (vectors * np.abs(eigenvalues)[:, None]) @ np.swapaxes(vectors, 1, 2)
+    H = _absolute(H) if factor is None else H
     eye = np.eye(H.shape[1])
     for _ in range(10):
         damped = (

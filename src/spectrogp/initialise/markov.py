@@ -41,7 +41,7 @@ def markov_from(initial: InitialValues, smoothness: float, *, long: bool = False
         terms = [_term(initial, np.array([a]), int(harmonics[a]), smoothness, long, loose) for a in range(count)]
         kernel = Sum(*terms) if count > 1 else terms[0]
     # The mean of the data is that of the signal only if cycles are many and whole.
-    return MarkovGP(kernel, Gaussian(noise_from(initial)), Real(0.0, Normal(0.0, initial.spread)))
+    return MarkovGP(kernel, Gaussian(noise_from(initial)), Real(0.0, Normal(0.0, max(initial.spread, 1e-3))))
 
 
 @builds("matern")
