@@ -48,13 +48,13 @@ def _part(start: InitialValues, data: Data) -> tuple[Data, InitialValues]:
     sums = worth[np.searchsorted(centres, centres + wide)] - worth[:-1]
     # A typical stretch, not the best: half of them are worth more.
     typical = int(np.argsort(sums)[len(sums) // 2])
-    first = min(int(np.searchsorted(X[order], centres[typical])), data.size - PART)
+    first = max(min(int(np.searchsorted(X[order], centres[typical])), data.size - PART), 0)
     rows = order[first : first + PART]
     some = Data(*(np.asarray(part)[rows] for part in (data.X, data.y, data.error)))
     low, high = float(some.X.min()), float(some.X.max())
     inside = (centres >= low) & (centres <= high)
     cut = {name: getattr(start, name)[inside] for name in ("centres", "frequency", "amplitude", "lengthscale", "gain")}
-    return some, dataclasses.replace(start, extent=np.array([[low], [high]]), others=(), rows=PART, **cut)
+    return some, dataclasses.replace(start, extent=np.array([[low], [high]]), others=(), rows=len(rows), **cut)
 
 
 def _chosen_in_part(start: InitialValues, part: Data, scales: np.ndarray, work: Work) -> Rung:

@@ -58,6 +58,10 @@ def fit_markov(
         rungs = fit_long(initial, data, n_starts, work)
         draws = min(draws, max(ROWS_DRAWN // data.size, 50))  # each takes as long to read as there are rows
     else:
+        # Where nothing oscillates some rows tell how smooth and how noisy the rest is; predictions have all of them.
+        order = np.argsort(np.asarray(data.X)[:, 0], kind="stable")
+        rows = order[np.linspace(0, data.size - 1, min(data.size, SHORT)).astype(int)]
+        data = Data(*(np.asarray(part)[rows] for part in (data.X, data.y, data.error)))
         rungs = _fit_short(initial, data, n_starts, work)
     if inside:
         rungs = [_for_single_rows(rung, inside) for rung in rungs]
@@ -66,7 +70,12 @@ def fit_markov(
     centred = _without_offset(top.model)
     posterior = Posterior.at_point(centred) if draws == 1 else _mixture(rungs, draws, work)
     history = np.asarray(top.optimum.history) / data.size
-    return MarkovFit(centred, posterior, offset, history, _unfinished(top.optimum))
+    unfinished = _unfinished(top.optimum)
+    if not inside and data.size < given.size:
+        unfinished.append(
+            f"optimum: nothing significant was found, and {data.size} of {given.size} rows were fitted to"
+        )
+    return MarkovFit(centred, posterior, offset, history, unfinished)
 
 
 def _without_offset(model: MarkovGP) -> MarkovGP:
