@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import equinox as eqx
 import numpy as np
 import pytest
 
@@ -34,3 +35,19 @@ def test_a_long_record_of_noise_is_fitted_to_some_rows(monkeypatch):
         "optimum: nothing significant was found, and 60 of 100 rows were fitted to" in model.diagnostics_["cut_short"]
     )
     assert len(model.data_.y) == 100  # predictions have all of them
+
+
+def test_draws_of_rungs_with_fewer_knots_are_lengthened_beyond_the_data():
+    rng = np.random.default_rng(0)
+    x = np.linspace(0.0, 10.0, 50)[:, None]
+    few, many = (
+        sg.GridFunctionGroup((0.0, 10.0), 1.0, lengthscale=1.0, lengthscale_std=0.0, knots=knots) for knots in (24, 40)
+    )
+    draws = rng.normal(size=(3, 24, 1)), rng.normal(size=(2, 40, 1))
+    joined = markov._joined(draws, rng)
+    assert joined.shape == (5, 40, 1)
+    np.testing.assert_array_equal(joined[3:], draws[1])
+    assert 0.5 < np.std(joined[:3, 24:]) < 1.5  # as the prior has it
+    at = lambda group, v: eqx.tree_at(lambda g: g.whitened.raw, group, v)(x)  # noqa: E731
+    for before, after in zip(draws[0], joined, strict=False):
+        np.testing.assert_allclose(at(many, after), at(few, before), rtol=1e-6)

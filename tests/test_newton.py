@@ -11,7 +11,7 @@ from jax.flatten_util import ravel_pytree
 
 import spectrogp as sg
 from spectrogp.inference import newton
-from spectrogp.inference.newton import Arrow, curvature
+from spectrogp.inference.newton import Arrow, _bent_moves, _Place, curvature
 from spectrogp.kernels import IntegratedPhase, MaternPhase, WarpedTime
 from spectrogp.models import Data, Lanes, MarkovGP, Timeline
 from spectrogp.models.lanes import _filled
@@ -247,6 +247,35 @@ def test_newton_ends_where_the_gradient_vanishes(kind, request):
     again = newton(lanes, found.numbers)
     assert again.log_joint == found.log_joint
     assert again.evidence == pytest.approx(evidence, abs=1e-6)
+
+
+def test_a_search_that_cannot_reach_what_it_must_ends(several):
+    lanes, model, _ = several
+    whole = newton(lanes, lanes.join(model))
+    early = newton(lanes, lanes.join(model), least=whole.log_joint + 1e4)
+    assert len(early.history) == 4 < len(whole.history)
+    assert early.history == whole.history[:4]
+    assert newton(lanes, lanes.join(model), least=whole.log_joint - 1.0).log_joint == whole.log_joint
+
+
+def test_ways_off_a_saddle_are_those_of_the_most_negative_curvature(several):
+    lanes = several[0]
+    blocks, prior = random_blocks(lanes), np.eye(lanes.border)
+    felt = np.flatnonzero(lanes.felt[3])[:3]
+    blocks[3, felt, felt] -= 40.0
+    size = lanes.knots + lanes.border
+    here = _Place(np.zeros(size), np.zeros(lanes.count), np.zeros(lanes.members.shape), 0.0, np.zeros(size))
+    step = np.linspace(0.0, 1e-3, size)
+    moves = _bent_moves(lanes, here, blocks, prior, step)
+    values, vectors = np.linalg.eigh(dense(lanes, blocks, prior))
+    lowest = int(np.sum(values < 0))
+    assert lowest == 3
+    assert moves.shape == (1 + 4 * lowest, size)
+    np.testing.assert_array_equal(moves[0], step)
+    bent = moves[1:] - step
+    np.testing.assert_allclose(np.linalg.norm(bent, axis=1), np.repeat([0.3, 0.3, 1.0, 1.0], lowest), rtol=1e-6)
+    outside = bent - (bent @ vectors[:, :lowest]) @ vectors[:, :lowest].T
+    assert np.max(np.linalg.norm(outside, axis=1)) < 0.05  # of unit directions, to the tolerance of the iteration
 
 
 def test_evidence_of_a_normal_model_is_its_marginal_likelihood():

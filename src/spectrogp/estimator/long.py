@@ -60,14 +60,14 @@ def _part(start: InitialValues, data: Data) -> tuple[Data, InitialValues]:
 def _chosen_in_part(start: InitialValues, part: Data, scales: np.ndarray, work: Work) -> Rung:
     """The lengthscale of the frequencies that has the largest evidence in a part of the record."""
 
-    def built(model: MarkovGP) -> Rung:
-        return climb(work, *with_lanes(model, _blocks(model, part)), 0)
+    def built(model: MarkovGP) -> tuple[Lanes, MarkovGP]:
+        return with_lanes(model, _blocks(model, part))
 
-    def other(model: MarkovGP, k: int) -> Rung:
+    def other(model: MarkovGP, k: int) -> tuple[Lanes, MarkovGP]:
         return built(resmoothed(model, start, scales[k], long=True))
 
     middle = len(scales) // 2
-    first = settled(built(markov_from(start, scales[middle], long=True)), work)
+    first = settled(work, *built(markov_from(start, scales[middle], long=True)))
     rungs = along_ladder(first, middle, len(scales), other, work)
     return max(rungs.values(), key=lambda rung: rung.evidence)
 

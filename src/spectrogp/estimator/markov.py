@@ -13,7 +13,7 @@ import numpy as np
 
 from ..inference import Optimum, Progress
 from ..initialise import HARMONICS, InitialValues, likely_smoothness, markov_from, shortest_smoothness
-from ..models import Data, MarkovGP, Timeline, grid_groups
+from ..models import Data, Lanes, MarkovGP, Timeline, grid_groups
 from ..parameters import partition
 from ..posterior import Posterior
 from .long import fit_long
@@ -25,7 +25,7 @@ BEGIN = 3  # where candidates are compared, unless what was found changes faster
 FIRST = 8  # steps of Newton's method of candidates
 APART = 0.3  # nats by which candidates that end at the same place may differ
 NEGLIGIBLE = 4.0  # nats below the best at which a rung of the ladder is left out of the mixture
-ROWS_A_CYCLE, LEAST = 8.0, 256  # that are left of an even record that has more
+ROWS_A_CYCLE, LEAST = 4.0, 256  # that are left of an even record that has more
 ROWS_DRAWN = 2 * 10**7  # rows times draws of a long record: to read a draw takes as long as there are rows
 
 
@@ -94,8 +94,8 @@ def _fit_short(initial: InitialValues, data: Data, n_starts: int, work: Work) ->
         model = markov_from(start, scales[first], loose=loose)
         return climb(work, *with_lanes(model, timeline), FIRST), start
 
-    def other_of(start: InitialValues) -> Callable[[MarkovGP, int], Rung]:
-        return lambda model, k: climb(work, *with_lanes(resmoothed(model, start, scales[k]), timeline), 0)
+    def other_of(start: InitialValues) -> Callable[[MarkovGP, int], tuple[Lanes, MarkovGP]]:
+        return lambda model, k: with_lanes(resmoothed(model, start, scales[k]), timeline)
 
     candidates = [begun(start) for start in initial.ridges()[:n_starts]]
     count = len(candidates)
@@ -108,10 +108,11 @@ def _fit_short(initial: InitialValues, data: Data, n_starts: int, work: Work) ->
     # The best of those that began coherent, by their evidence, and the best of all, where that is another one.
     coherent = sorted(candidates[:count], key=_density)[::-1]
     near = [pair for pair in coherent[1:2] if _density(coherent[0]) - _density(pair) > APART]
-    compared = [(settled(rung, work), start) for rung, start in (coherent[0], *near)]
+    compared = [(settled(work, rung.lanes, rung.model), start) for rung, start in (coherent[0], *near)]
     kept = [max(compared, key=lambda pair: pair[0].evidence)]
     if _density(candidates[-1]) - _density(coherent[0]) > APART:
-        kept.append((settled(candidates[-1][0], work), candidates[-1][1]))
+        rung, start = candidates[-1]
+        kept.append((settled(work, rung.lanes, rung.model), start))
     ladders = [along_ladder(rung, first, len(scales), other_of(start), work) for rung, start in kept]
     every = [sorted(rungs.values(), key=lambda rung: -rung.evidence) for rungs in ladders]
     ranked = max(every, key=lambda rungs: rungs[0].evidence)
@@ -167,7 +168,9 @@ def _thinned(initial: InitialValues, data: Data) -> tuple[Data, float]:
     if not np.any(initial.found) or len(steps) < 2 * LEAST or np.min(steps) < 0.99 * np.max(steps):
         return data, 0.0
     seen = np.where(initial.gain > 0, initial.frequency[..., 0] * np.minimum(initial.harmonics, HARMONICS), 0.0)
-    together = int(1.0 / (ROWS_A_CYCLE * 1.2 * np.max(seen) * np.mean(steps)))
+    # A single place that was seen wrongly is not to decide.
+    fastest = np.quantile(np.max(seen, axis=1), 0.99)
+    together = int(1.0 / (ROWS_A_CYCLE * 1.2 * fastest * np.mean(steps)))
     together = min(together, data.size // LEAST)
     if together < 2:
         return data, 0.0
@@ -200,8 +203,23 @@ def _mixture(rungs: list[Rung], draws: int, work: Work) -> Posterior:
             stacks.append(_stack(rung, rung.optimum.numbers + moves))
             densities += [rung.optimum.log_joint] * count
     order = work.rng.permutation(len(densities))
-    joined = jax.tree.map(lambda *leaves: np.concatenate(leaves)[None, order], *stacks)
+    joined = jax.tree.map(lambda *leaves: _joined(leaves, work.rng)[None, order], *stacks)
     return Posterior(joined, _moving(_without_offset(rungs[0].model))[1], np.asarray(densities)[None, order], {})
+
+
+def _joined(leaves: tuple[np.ndarray, ...], rng: np.random.Generator) -> np.ndarray:
+    """Draws ``[s, ...]`` of several rungs, one after the other.
+
+    Those of a shorter lengthscale may have more knots. The others get as many, beyond the data, where the posterior is
+    the prior.
+    """
+    most = max(leaf.shape[1:2] for leaf in leaves)
+    more = [(leaf.shape[0], *np.subtract(most, leaf.shape[1:2]), *leaf.shape[2:]) for leaf in leaves]
+    padded = [
+        np.concatenate([leaf, rng.normal(size=shape)], axis=1) if leaf.shape[1:2] < most else leaf
+        for leaf, shape in zip(leaves, more, strict=True)
+    ]
+    return np.concatenate(padded)
 
 
 def _stack(rung: Rung, numbers: np.ndarray) -> Any:

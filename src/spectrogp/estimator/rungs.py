@@ -51,15 +51,19 @@ def with_lanes(model: MarkovGP, timeline: Timeline) -> tuple[Lanes, MarkovGP]:
     return Lanes(model, timeline), model
 
 
-def climb(work: Work, lanes: Lanes, model: MarkovGP, steps: int) -> Rung:
-    return Rung(lanes, newton(lanes, lanes.join(model), steps=steps, progress=work.progress))
+def climb(work: Work, lanes: Lanes, model: MarkovGP, steps: int, least: float = -np.inf) -> Rung:
+    return Rung(lanes, newton(lanes, lanes.join(model), steps=steps, least=least, progress=work.progress))
 
 
-def settled(rung: Rung, work: Work) -> Rung:
-    """At the optimum, with amplitudes of the functions that the data tell."""
-    rung = climb(work, rung.lanes, rung.model, LAST)
+def settled(work: Work, lanes: Lanes, model: MarkovGP, beaten: float = -np.inf) -> Rung:
+    """The optimum, with amplitudes of the functions that the data tell; or where more evidence is not to come."""
+    # Minus the Hessian at an optimum is at least that of the prior, so that the evidence is at most this much more.
+    most = 0.5 * np.log(2.0 * np.pi) * (lanes.knots + lanes.border)
+    rung = climb(work, lanes, model, LAST, beaten - most)
+    if rung.optimum.log_joint + most < beaten:
+        return rung
     model = _with_amplitudes(rung, work)
-    return climb(work, Lanes(model, rung.lanes.timeline), model, THEN)
+    return climb(work, Lanes(model, lanes.timeline), model, THEN)
 
 
 def _with_amplitudes(rung: Rung, work: Work) -> MarkovGP:
@@ -89,13 +93,15 @@ def _with_amplitudes(rung: Rung, work: Work) -> MarkovGP:
     return with_groups(rung.model, groups)
 
 
-def along_ladder(best: Rung, k: int, count: int, other: Callable[[MarkovGP, int], Rung], work: Work) -> dict[int, Rung]:
+def along_ladder(
+    best: Rung, k: int, count: int, other: Callable[[MarkovGP, int], tuple[Lanes, MarkovGP]], work: Work
+) -> dict[int, Rung]:
     """Rungs around the one of the largest evidence, by number: lengthscales of the frequencies, up and then down."""
     rungs = {k: best}
     for direction in (-1, 1):
         at = k
         while 0 <= at + direction < count:
-            rungs[at + direction] = settled(other(rungs[at].model, at + direction), work)
+            rungs[at + direction] = settled(work, *other(rungs[at].model, at + direction), rungs[at].evidence)
             at += direction
             if not rungs[at].evidence > rungs[at - direction].evidence:
                 break

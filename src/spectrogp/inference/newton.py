@@ -13,6 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import cho_solve, cho_solve_banded, cholesky, cholesky_banded, solve_triangular
 from scipy.linalg.lapack import dtbtrs
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+from threadpoolctl import threadpool_limits
 
 from ..models import Lanes
 from .loop import Progress
@@ -20,7 +22,10 @@ from .loop import Progress
 STEP = 1e-7  # of the differences of gradients
 CONVERGED = 0.02  # nats that a step may still promise at the optimum
 DAMPINGS = np.array([0.0, 0.3, 1.0, 3.0, 10.0, 1e2, 1e3, 1e4])  # tried side by side
-STALE = 0.1  # nats that a block has moved by, as its last curvature says, before it is computed again
+STALE = 0.1  # nats that a block may lose by its last curvature before it is computed again
+FORETOLD = 0.3  # share of a step by which it may be wrong, likewise
+LITTLE = 0.5  # nats gained below which a search may be at a saddle
+DIRECTIONS = 4  # of negative curvature that it then tries
 FEW = 256  # blocks at once in other work
 AT_ONCE = 2**22  # numbers in the copies that are evaluated at once
 
@@ -150,46 +155,99 @@ def curvature(lanes: Lanes, numbers: np.ndarray, slopes: np.ndarray, chosen: np.
     return np.asarray(np.where(twice, 0.5 * H, 0.0))
 
 
-def newton(lanes: Lanes, numbers: np.ndarray, *, steps: int = 20, progress: Progress | None = None) -> Optimum:
+def newton(
+    lanes: Lanes, numbers: np.ndarray, *, steps: int = 20, least: float = -np.inf, progress: Progress | None = None
+) -> Optimum:
     """Newton's method: of one block with several dampings tried side by side, of many damped block by block.
+
+    Hessians cost as many gradients as a block has numbers. Where a step changed a block's gradient nearly as its
+    Hessian said, that is kept, with the symmetric correction of rank one that the step asks for (partitioned
+    quasi-Newton; Griewank & Toint 1982); else it is computed again, and at the end so are those that are not of there.
 
     Args:
         lanes: The blocks.
         numbers: Where to begin.
         steps: At most so many.
+        least: The search ends where steps that gain as the last two did would not reach this log joint density.
         progress: What shows them: steps done, steps, and log joint density.
     """
+    with threadpool_limits(1, "blas"):  # matrices are small, and threads that wait for each other take whole cores
+        return _newton(lanes, numbers, steps, least, progress)
+
+
+def _newton(lanes: Lanes, numbers: np.ndarray, steps: int, least: float, progress: Progress | None) -> Optimum:
     values, slopes = lanes.log_likelihoods(numbers)
     value, gradient = lanes.total(values, slopes, numbers)
     here = _Place(numbers, values, slopes, value, gradient)
     search = _search_one if lanes.count == 1 else _search_many
     damping = np.zeros(lanes.count)
-    history, decrement, factor = [value], np.inf, None
-    H, prior = curvature(lanes, here.numbers, here.slopes), lanes.log_prior(here.numbers)[2]
-    seen = here.numbers[lanes.members]
+    history = [value]
+    bends, prior = _Bends(lanes, here), lanes.log_prior(here.numbers)[2]
     for step in range(steps + 1):
         if progress is not None:
             progress(step, steps, here.value)
-        # Where a block has hardly moved its curvature is what it was.
-        moved = here.numbers[lanes.members] - seen
-        size = 0.5 * np.abs(np.einsum("bp,bpq,bq->b", moved, H, moved))
-        stale = np.flatnonzero((size > STALE) | (np.max(np.abs(moved), axis=1) > 1.0))
-        if len(stale):
-            H[stale] = curvature(lanes, here.numbers, here.slopes[stale], stale)
-            seen[stale] = here.numbers[lanes.members[stale]]
-        try:
-            factor = Arrow.of(lanes, H, prior)
-            decrement = 0.5 * float(here.gradient @ factor.solve(here.gradient))
-        except np.linalg.LinAlgError:
-            factor, decrement = None, np.inf
-        if decrement < CONVERGED or step == steps:
+        factor, decrement = _step_at(lanes, here, bends.H, prior)
+        if factor is None and bends.refresh(here, 0.0):  # corrections of rank one may make it indefinite
+            factor, decrement = _step_at(lanes, here, bends.H, prior)
+        gained = (history[-1] - history[-3]) / 2.0 if step > 2 else np.inf
+        if decrement < CONVERGED or step == steps or here.value + (steps - step) * gained < least:
             break
-        found = search(lanes, here, H, prior, factor, damping)
+        found = search(lanes, here, bends.H, prior, factor, damping)
         if found is None:
             break
+        bends.follow(here, found[0])
         here, damping = found
         history.append(here.value)
-    return Optimum(here.numbers, here.value, decrement, _some(lanes, H, prior) if factor is None else factor, history)
+    if bends.refresh(here, STALE):
+        factor, decrement = _step_at(lanes, here, bends.H, prior)
+    factor = _some(lanes, bends.H, prior) if factor is None else factor
+    return Optimum(here.numbers, here.value, decrement, factor, history)
+
+
+def _step_at(lanes: Lanes, here: _Place, H: np.ndarray, prior: np.ndarray) -> tuple[Arrow | None, float]:
+    """The factor of minus the Hessian, or None where it is not positive definite, and what a step promises."""
+    try:
+        factor = Arrow.of(lanes, H, prior)
+    except np.linalg.LinAlgError:
+        return None, np.inf
+    return factor, 0.5 * float(here.gradient @ factor.solve(here.gradient))
+
+
+class _Bends:
+    """Minus the Hessians ``[b, p, p]`` of blocks, computed where they are known no longer."""
+
+    def __init__(self, lanes: Lanes, here: _Place) -> None:
+        self.lanes = lanes
+        self.H = curvature(lanes, here.numbers, here.slopes)
+        self._seen = here.numbers[lanes.members]  # where they were computed
+
+    def follow(self, before: _Place, now: _Place) -> None:
+        """After a step: kept and corrected where they foretold what it did to the gradients, else computed again."""
+        moved = (now.numbers - before.numbers)[self.lanes.members]
+        told = np.einsum("bpq,bq->bp", self.H, moved)
+        off = np.where(self.lanes.felt, now.slopes - before.slopes + told, 0.0)
+        along, size = (np.einsum("bp,bp->b", moved, part) for part in (off, told))
+        # Nats that the next step would lose by it, and those of this one.
+        eye = np.eye(off.shape[1])
+        lost = 0.5 * np.abs(np.einsum("bp,bp->b", off, np.linalg.solve(self.H + eye, off[..., None])[..., 0]))
+        stale = ~(lost < STALE + FORETOLD**2 * 0.5 * np.abs(size))
+        self._compute(now, np.flatnonzero(stale))
+        sizes = np.linalg.norm(off, axis=1) * np.linalg.norm(moved, axis=1)
+        kept = np.flatnonzero(~stale & (np.abs(along) > 1e-8 * sizes))
+        self.H[kept] -= off[kept, :, None] * off[kept, None] / along[kept, None, None]
+
+    def refresh(self, here: _Place, most: float) -> bool:
+        """Those of places more than so many nats away, computed again; whether there were any."""
+        moved = here.numbers[self.lanes.members] - self._seen
+        size = 0.5 * np.abs(np.einsum("bp,bpq,bq->b", moved, self.H, moved))
+        stale = np.flatnonzero(size > most)
+        self._compute(here, stale)
+        return len(stale) > 0
+
+    def _compute(self, here: _Place, stale: np.ndarray) -> None:
+        if len(stale):
+            self.H[stale] = curvature(self.lanes, here.numbers, here.slopes[stale], stale)
+            self._seen[stale] = here.numbers[self.lanes.members[stale]]
 
 
 def _some(lanes: Lanes, H: np.ndarray, prior: np.ndarray) -> Arrow:
@@ -251,23 +309,60 @@ def _search_one(
 def _search_many(
     lanes: Lanes, here: _Place, H: np.ndarray, prior: np.ndarray, factor: Arrow | None, damping: np.ndarray
 ) -> tuple[_Place, np.ndarray] | None:
-    """Many blocks: each is damped by itself, more where its log likelihood falls."""
-    H = _absolute(H) if factor is None else H
+    """Many blocks: each is damped by itself, more where its log likelihood falls.
+
+    Few blocks leave lanes free, in which larger dampings of all blocks are tried beside.
+    """
+    size = _absolute(H) if factor is None else H
     eye = np.eye(H.shape[1])
+    beside = int(np.clip(lanes.width // lanes.count, 1, 4))
     for _ in range(10):
-        damped = (
-            factor
-            if factor is not None and not np.any(damping)
-            else Arrow.of(lanes, H + damping[:, None, None] * eye, prior)
-        )
-        trial = here.numbers + damped.solve(here.gradient)
-        new, slopes = lanes.log_likelihoods(trial)
-        value, gradient = lanes.total(new, slopes, trial)
-        worse = ~(new > here.values - 1.0)
-        if value > here.value:
-            return _Place(trial, new, slopes, value, gradient), np.where(
-                worse, np.maximum(10.0 * damping, 1.0), np.where(damping > 0.1, 0.1 * damping, 0.0)
-            )
-        worse = worse if np.any(worse) else new < here.values
+        moves = []
+        for k in range(beside):
+            more = damping if k == 0 else np.maximum(damping * 10.0**k, 10.0 ** (k - 1))
+            bent = size + more[:, None, None] * eye if np.any(more) else size
+            damped = factor if bent is H and factor is not None else Arrow.of(lanes, bent, prior)
+            moves.append(damped.solve(here.gradient))
+        best, values = _best_of(lanes, here, np.stack(moves))
+        if factor is None and best.value < here.value + LITTLE:
+            downhill = _best_of(lanes, here, _bent_moves(lanes, here, H, prior, moves[0]))[0]
+            best = max(best, downhill, key=lambda place: place.value)
+        worse = ~(values[0] > here.values - 1.0)
+        if best.value > here.value:
+            raised = np.where(worse, np.maximum(10.0 * damping, 1.0), np.where(damping > 0.1, 0.1 * damping, 0.0))
+            return best, raised
+        worse = worse if np.any(worse) else values[0] < here.values
         damping = np.where(worse, np.maximum(10.0 * damping, 1.0), damping)
     return None
+
+
+def _best_of(lanes: Lanes, here: _Place, moves: np.ndarray) -> tuple[_Place, np.ndarray]:
+    """The best of the places that moves ``[m, n]`` lead to, and the blocks' log likelihoods ``[m, b]`` at all."""
+    trials = here.numbers + moves
+    blocks = np.tile(np.arange(lanes.count), len(moves))
+    values, slopes = lanes.evaluate(blocks, trials[:, lanes.members].reshape(len(blocks), -1))
+    values, slopes = values.reshape(len(moves), -1), slopes.reshape(len(moves), lanes.count, -1)
+    totals = [lanes.total(*one) for one in zip(values, slopes, trials, strict=True)]
+    best = int(np.argmax([value if np.isfinite(value) else -np.inf for value, _ in totals]))
+    return _Place(trials[best], values[best], slopes[best], *totals[best]), values
+
+
+def _bent_moves(lanes: Lanes, here: _Place, H: np.ndarray, prior: np.ndarray, step: np.ndarray) -> np.ndarray:
+    """A step, and on from it along the directions of the most negative curvature, to both sides: off a saddle."""
+
+    def times(vector: np.ndarray) -> np.ndarray:
+        vector = np.ravel(vector)
+        result = np.append(vector[: lanes.knots], prior @ vector[lanes.knots :])
+        each = np.einsum("bpq,bq->bp", H, np.where(lanes.felt, vector[lanes.members], 0.0))
+        return result + np.bincount(lanes.members.ravel(), each.ravel(), len(vector))
+
+    n = len(here.numbers)
+    operator = LinearOperator((n, n), matvec=times, dtype=float)
+    try:
+        values, vectors = eigsh(
+            operator, k=min(DIRECTIONS, n - 1), which="SA", v0=np.ones(n), tol=1e-2, maxiter=50 * DIRECTIONS
+        )
+    except ArpackNoConvergence as some:
+        values, vectors = some.eigenvalues, some.eigenvectors
+    bent = vectors.T[values < 0.0]
+    return np.concatenate([[step], *(step + length * bent for length in (0.3, -0.3, 1.0, -1.0))])

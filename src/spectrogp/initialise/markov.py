@@ -14,6 +14,7 @@ from .initial import InitialValues
 from .kernels import VARIES, builds, noise_from
 
 KNOTS = (40, 80, 160)  # of the frequencies of a short signal: the least that serve, so that programs are shared
+LEAST = 96  # of every function of a long one, likewise
 SLOWER = (4.0, 10.0)  # lengthscales of amplitudes and of the envelopes' lengthscales, in those of the frequencies
 SHARES = (0.5, 1.0)  # the same of short data, in standard deviations of the inputs
 # Lengthscales of oscillations, in standard deviations of the inputs or, of long data, in lengthscales of frequencies: a
@@ -71,7 +72,9 @@ def _term(
         lengthscale=smoothness,
         amplitude=float(np.clip(1.5 * varies, *VARIES)),
         lengthscale_std=0.0,
-        knots=None if long else next(count for count in KNOTS if count >= _needed(extent, smoothness)),
+        knots=max(_needed(extent, smoothness), LEAST)
+        if long
+        else next(count for count in KNOTS if count >= _needed(extent, smoothness)),
     )
     unit, lengthscale = smoothness if long else scale, initial.lengthscale[:, chosen]
     oscillating = np.isinf(lengthscale)
@@ -106,7 +109,7 @@ def _slow(
         lengthscale=scale,
         mean_std=sure,
         lengthscale_std=0.0,
-        knots=None if long else max(_needed(extent, scale), 20),
+        knots=max(_needed(extent, scale), LEAST if long else 20),
     )
     return group.fitted_to(centres, values, 0.5)
 
