@@ -109,6 +109,9 @@ def test_values_are_sums_over_knots():
     np.testing.assert_allclose(group(nodes[:, None]), h, atol=2e-3)
     x = np.linspace(*EXTENT, 57)
     np.testing.assert_allclose(group(x[:, None]), h_of(group, x), atol=3e-3)
+    np.testing.assert_allclose(group.unwarped(x[:, None]), h_of(group, x), atol=2e-3)
+    warped = drawn(GridFunctionGroup(EXTENT, [1.0, 2.0], shape=(2,), lengthscale=0.5))
+    np.testing.assert_allclose(np.exp(warped.unwarped(x[:, None])), warped(x[:, None]), rtol=5e-3)
 
 
 def test_between_nodes_is_the_cubic_through_four():

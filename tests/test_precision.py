@@ -199,6 +199,7 @@ CALLS = {
         "fitted_to": lambda _: on_grid().fitted_to(X, LEVELS, 0.1),
         "knots_between": lambda _: on_grid().knots_between([-0.5], [0.5]),
         "stretch": lambda _: on_grid().stretch(1, 9),
+        "unwarped": lambda _: on_grid().unwarped(X),
     },
     parameters.OnGrid: {
         "__call__": lambda functions: functions(X),

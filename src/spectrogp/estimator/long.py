@@ -67,7 +67,8 @@ def _chosen_in_part(start: InitialValues, part: Data, scales: np.ndarray, work: 
         return built(resmoothed(model, start, scales[k], long=True))
 
     middle = len(scales) // 2
-    first = settled(work, *built(markov_from(start, scales[middle], long=True)))
+    lanes, model = built(markov_from(start, scales[middle], long=True))
+    first = settled(work, climb(work, lanes, model, LAST))
     rungs = along_ladder(first, middle, len(scales), other, work)
     return max(rungs.values(), key=lambda rung: rung.evidence)
 

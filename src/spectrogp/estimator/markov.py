@@ -11,13 +11,25 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..inference import Optimum, Progress
+from ..inference import CONVERGED, Optimum, Progress
 from ..initialise import HARMONICS, InitialValues, likely_smoothness, markov_from, shortest_smoothness
 from ..models import Data, Lanes, MarkovGP, Timeline, grid_groups
 from ..parameters import partition
 from ..posterior import Posterior
 from .long import fit_long
-from .rungs import FITTED, LAST, Rung, Work, along_ladder, climb, frequencies, resmoothed, settled, with_lanes
+from .rungs import (
+    FITTED,
+    LAST,
+    Rung,
+    Work,
+    along_ladder,
+    at_optimum,
+    climb,
+    frequencies,
+    resmoothed,
+    settled,
+    with_lanes,
+)
 
 SHORT = 2500  # rows up to which all of them are one block
 LADDER = 2.0 ** (0.5 * np.arange(2, -12, -1))  # lengthscales of the frequencies, in standard deviations of the inputs
@@ -90,14 +102,22 @@ def _fit_short(initial: InitialValues, data: Data, n_starts: int, work: Work) ->
     scales = scales[scales > shortest_smoothness(initial)]
     first = max(likely_smoothness(initial, scales), min(BEGIN, len(scales) - 1))
 
-    def begun(start: InitialValues, loose: bool = False) -> tuple[Rung, InitialValues]:
+    def begun(start: InitialValues, loose: bool = False, least: float = -np.inf) -> tuple[Rung, InitialValues]:
         model = markov_from(start, scales[first], loose=loose)
-        return climb(work, *with_lanes(model, timeline), FIRST), start
+        return climb(work, *with_lanes(model, timeline), FIRST, least), start
+
+    def finished(pair: tuple[Rung, InitialValues], beaten: float = -np.inf) -> list[tuple[Rung, InitialValues]]:
+        rung: Rung | None = pair[0]
+        if pair[0].optimum.decrement > CONVERGED:
+            rung = at_optimum(work, pair[0].lanes, pair[0].model, beaten)
+        return [] if rung is None else [(settled(work, rung), pair[1])]
 
     def other_of(start: InitialValues) -> Callable[[MarkovGP, int], tuple[Lanes, MarkovGP]]:
         return lambda model, k: with_lanes(resmoothed(model, start, scales[k]), timeline)
 
-    candidates = [begun(start) for start in initial.ridges()[:n_starts]]
+    candidates: list[tuple[Rung, InitialValues]] = []
+    for start in initial.ridges()[:n_starts]:
+        candidates.append(begun(start, least=max(map(_density, candidates), default=-np.inf)))
     count = len(candidates)
     if n_starts > 1:
         loose = begun(initial, loose=True)
@@ -107,16 +127,17 @@ def _fit_short(initial: InitialValues, data: Data, n_starts: int, work: Work) ->
             candidates.append(loose)
     # The best of those that began coherent, by their evidence, and the best of all, where that is another one.
     coherent = sorted(candidates[:count], key=_density)[::-1]
-    near = [pair for pair in coherent[1:2] if _density(coherent[0]) - _density(pair) > APART]
-    compared = [(settled(work, rung.lanes, rung.model), start) for rung, start in (coherent[0], *near)]
+    compared = finished(coherent[0])
+    if len(coherent) > 1 and _density(coherent[0]) - _density(coherent[1]) > APART:
+        compared += finished(coherent[1], compared[0][0].evidence)
     kept = [max(compared, key=lambda pair: pair[0].evidence)]
     if _density(candidates[-1]) - _density(coherent[0]) > APART:
-        rung, start = candidates[-1]
-        kept.append((settled(work, rung.lanes, rung.model), start))
+        kept += finished(candidates[-1])
     ladders = [along_ladder(rung, first, len(scales), other_of(start), work) for rung, start in kept]
     every = [sorted(rungs.values(), key=lambda rung: -rung.evidence) for rungs in ladders]
     ranked = max(every, key=lambda rungs: rungs[0].evidence)
-    ranked[0] = climb(work, ranked[0].lanes, ranked[0].model, LAST)
+    if ranked[0].optimum.decrement > CONVERGED:
+        ranked[0] = climb(work, ranked[0].lanes, ranked[0].model, LAST)
     return ranked[:1] + [rung for rung in ranked[1:] if ranked[0].evidence - rung.evidence < NEGLIGIBLE]
 
 
@@ -133,7 +154,7 @@ def _unwound(model: MarkovGP, initial: InitialValues, data: Data) -> InitialValu
     # How far it can be trusted shows in the size of the envelope.
     size = np.sum(mean**2, axis=-1)
     frequency = initial.frequency.copy()
-    fitted = np.concatenate([group(initial.centres) for group in frequencies(model)], axis=1)[..., 0]
+    fitted = np.exp(np.concatenate([group.unwarped(initial.centres) for group in frequencies(model)], axis=1))[..., 0]
     for a in range(frequency.shape[1]):
         near = (
             np.exp(-0.5 * ((initial.centres - X[:, 0]) / (initial.centres[1, 0] - initial.centres[0, 0])) ** 2)

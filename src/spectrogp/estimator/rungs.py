@@ -55,15 +55,18 @@ def climb(work: Work, lanes: Lanes, model: MarkovGP, steps: int, least: float = 
     return Rung(lanes, newton(lanes, lanes.join(model), steps=steps, least=least, progress=work.progress))
 
 
-def settled(work: Work, lanes: Lanes, model: MarkovGP, beaten: float = -np.inf) -> Rung:
-    """The optimum, with amplitudes of the functions that the data tell; or where more evidence is not to come."""
+def at_optimum(work: Work, lanes: Lanes, model: MarkovGP, beaten: float = -np.inf) -> Rung | None:
+    """The optimum; nothing where its evidence could not come near to ``beaten``."""
     # Minus the Hessian at an optimum is at least that of the prior, so that the evidence is at most this much more.
     most = 0.5 * np.log(2.0 * np.pi) * (lanes.knots + lanes.border)
     rung = climb(work, lanes, model, LAST, beaten - most)
-    if rung.optimum.log_joint + most < beaten:
-        return rung
+    return None if rung.optimum.log_joint + most < beaten else rung
+
+
+def settled(work: Work, rung: Rung) -> Rung:
+    """A rung that is at its optimum, with amplitudes of the functions that the data tell."""
     model = _with_amplitudes(rung, work)
-    return climb(work, Lanes(model, lanes.timeline), model, THEN)
+    return climb(work, Lanes(model, rung.lanes.timeline), model, THEN)
 
 
 def _with_amplitudes(rung: Rung, work: Work) -> MarkovGP:
@@ -99,13 +102,15 @@ def along_ladder(
     """Rungs around the one of the largest evidence, by number: lengthscales of the frequencies, up and then down."""
     rungs = {k: best}
     for direction in (-1, 1):
-        at = k
-        while 0 <= at + direction < count:
-            rungs[at + direction] = settled(work, *other(rungs[at].model, at + direction), rungs[at].evidence)
-            at += direction
-            if not rungs[at].evidence > rungs[at - direction].evidence:
+        at, rises = k, True
+        while rises and 0 <= at + direction < count:
+            found = at_optimum(work, *other(rungs[at].model, at + direction), rungs[at].evidence)
+            if found is None:
                 break
-        if at != k + direction:  # it rose at least once: the other side lies lower
+            at += direction
+            rungs[at] = settled(work, found)
+            rises = rungs[at].evidence > rungs[at - direction].evidence
+        if abs(at - k) > 1:  # it rose at least once: the other side lies lower
             break
     return rungs
 
@@ -113,7 +118,7 @@ def along_ladder(
 def resmoothed(model: MarkovGP, start: InitialValues, smoothness: float, *, long: bool = False) -> MarkovGP:
     """The same functions, with frequencies of another lengthscale a priori."""
     groups, places = grid_groups(model), frequency_groups(model)
-    found = np.concatenate([groups[place](start.centres) for place in places], axis=1) / (2.0 * np.pi)
+    found = np.exp(np.concatenate([groups[place].unwarped(start.centres) for place in places], axis=1)) / (2.0 * np.pi)
     # Rows say more of a frequency that was fitted than they did before.
     now = dataclasses.replace(start, frequency=found, gain=np.full(start.gain.shape, FITTED))
     fresh = grid_groups(markov_from(now, smoothness, long=long))

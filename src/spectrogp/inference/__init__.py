@@ -4,7 +4,7 @@ from .diagnostics import bulk_ess, check, mean_error, rhat, std_error, tail_ess,
 from .laplace import laplace_marginal_likelihood, sample_laplace
 from .lbfgs import maximise_lbfgs
 from .loop import AbstractStep, Progress, Run, progress_bar, run_in_chunks, whole
-from .newton import Optimum, newton
+from .newton import CONVERGED, Optimum, newton
 from .nuts import NUTS
 from .optimise import OPTIMISED, Adam, Fit, maximise
 from .sampler import AbstractSampler, Draw, Target, sample
@@ -14,6 +14,7 @@ from .variational import sample_variational
 SAMPLERS: tuple[type[AbstractSampler], ...] = (NUTS, SGHMC)
 
 __all__ = [
+    "CONVERGED",
     "NUTS",
     "OPTIMISED",
     "SAMPLERS",

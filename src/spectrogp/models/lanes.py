@@ -46,7 +46,7 @@ class Lanes:
     """
 
     def __init__(self, model: MarkovGP, timeline: Timeline) -> None:
-        self.model, self.timeline = model, timeline
+        self.model, self.timeline, self._free = model, timeline, _free_leaves(model)
         self.count = timeline.t.shape[1]
         self.width = WIDTHS[0] if self.count == 1 else WIDTHS[1]
         low, high = np.min(timeline.t, axis=0), np.max(timeline.t, axis=0)
@@ -92,12 +92,18 @@ class Lanes:
 
     def join(self, model: MarkovGP) -> np.ndarray:
         """The numbers of a model like this one."""
-        knots, border, _ = _split(model)
-        return np.asarray(ravel([*knots, border]))
+        leaves = jax.tree.leaves(model)
+        return ravel([leaves[k] for k in self._free])
 
     def at(self, numbers: np.ndarray) -> MarkovGP:
         """The model with other numbers ``[n]``; with ``[s, n]`` a stack of models, as far as it has these numbers."""
-        return _filled(self.model, np.asarray(numbers, float))
+        leaves, structure = jax.tree.flatten(self.model)
+        numbers, start = np.asarray(numbers, float), 0
+        for k in self._free:
+            shape = np.shape(leaves[k])
+            end = start + int(np.prod(shape))
+            leaves[k], start = numbers[..., start:end].reshape(*numbers.shape[:-1], *shape), end
+        return jax.tree.unflatten(structure, leaves)
 
     def number_of(self, where: Callable[[Any], Any]) -> int:
         """The place of a single number of the model in the vector, such as ``lambda m: m.likelihood.noise.raw``."""
@@ -202,6 +208,14 @@ def _split(model: Any) -> tuple[list[Any], Any, Any]:
         rest = eqx.tree_at(lambda m: [_held(m)[k] for k in places], rest, held, is_leaf=lambda leaf: leaf is None)
         border = eqx.tree_at(lambda m: [_held(m)[k] for k in places], border, replace_fn=lambda _: None)
     return knots, border, rest
+
+
+def _free_leaves(model: Any) -> list[int]:
+    """Which leaves of a model are the vector of its free numbers, in its order: to split a model takes long."""
+    leaves, structure = jax.tree.flatten(model)
+    marked = jax.tree.unflatten(structure, [np.full(np.shape(leaf), k) for k, leaf in enumerate(leaves)])
+    knots, border, _ = _split(marked)
+    return [int(np.ravel(leaf)[0]) for leaf in jax.tree.leaves((knots, border)) if np.size(leaf)]
 
 
 def _held(model: Any) -> list[Any]:

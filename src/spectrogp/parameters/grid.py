@@ -192,6 +192,13 @@ class GridFunctionGroup(AbstractRandom):
         """Values ``[n, *shape]`` at inputs ``X [n, 1]``."""
         return constrain(self).realise()(inputs(X))
 
+    def unwarped(self, X: ArrayLike) -> np.ndarray:
+        """m + h ``[n, *shape]`` at inputs ``X [n, 1]`` of the extent, in NumPy: nothing is compiled."""
+        first, weights = self._taps(np.asarray(X, float)[:, 0])
+        knots = np.asarray(self.whitened.raw)[first[:, None] + np.arange(weights.shape[1])]
+        h = np.einsum("nt,ntk->nk", weights, knots).reshape(-1, *self.shape)
+        return h + np.asarray(constrain(self.mean), float)
+
     def _taps(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The first knot ``[n]`` that each of x ``[n]`` depends on, and weights ``[n, taps]`` of that and others."""
         group = constrain(self)
