@@ -52,9 +52,11 @@ def test_frequency_shows_every_component_with_its_band_and_the_truth(axes):
 
 def test_frequency_over_a_spectrogram_has_lines_for_its_ends(axes):
     plots.plot_frequency(axes, X, BAND, over=True)
-    np.testing.assert_array_equal([line.get_ydata() for line in axes.lines], [*MEAN.T, *BAND.lower.T, *BAND.upper.T])
+    expected = [part[:, k] for k in range(2) for part in BAND]
+    np.testing.assert_array_equal([line.get_ydata() for line in axes.lines], expected)
     assert not axes.collections
-    assert {line.get_color() for line in axes.lines} == {"white"}
+    # The colour of a component is the same wherever it is drawn.
+    assert [line.get_color() for line in axes.lines] == [plots.COLOURS[0]] * 3 + [plots.COLOURS[1]] * 3
 
 
 def test_no_band_without_a_posterior(axes):
@@ -73,13 +75,14 @@ def test_functions_take_one_panel_each_and_a_logarithmic_axis_where_they_range_f
     assert panels[0].get_ylim()[0] == 0.0  # a positive function is read from zero
 
 
-def test_components_share_one_scale_that_holds_their_bands():
+def test_components_have_scales_that_hold_their_bands():
     panels = Figure().subplots(2, 1)
     plots.plot_components(panels, X, BAND)
     for k, panel in enumerate(panels):
         np.testing.assert_array_equal(panel.lines[0].get_ydata(), MEAN[:, k])
         low, high = panel.get_ylim()
-        assert -low == high > np.max(BAND.upper)
+        assert -low == high > np.max(BAND.upper[:, k]) > 0.8 * high  # a weak component is not a flat line
+        assert panel.lines[0].get_color() == plots.COLOURS[k]
 
 
 def test_spectrogram_shows_the_density_at_its_inputs_and_frequencies(axes):

@@ -205,7 +205,7 @@ def test_what_is_shown_of_names(text, shown):
 
 @pytest.mark.parametrize("name", ["$x^$", "$x$", r"\$5 to $6", "cost ($)", "a_b^{c", "\x1b[2J\n"])
 def test_names_in_figures_are_no_formulas(name):
-    labels = Labels((name,), name, (name,), (False,)).drawn
+    labels = Labels((name,), name, (name,), (False,), (1.0,)).drawn
     figure = Figure()
     axes = figure.subplots()
     text = axes.set_xlabel(labels.x[0])
