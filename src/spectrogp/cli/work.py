@@ -122,6 +122,7 @@ def fit(
         estimator.fit(
             given.X, given.y, given.error, checkpoint=checkpoint, on_found=lambda initial: on_found(initial, shown)
         )
+    estimator.names_ = (*given.columns.x, given.columns.y)  # so figures of the saved model have them too
     messages = list(dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught))
     return Fitted(estimator, given, time.perf_counter() - began, messages)
 

@@ -28,8 +28,8 @@ from .report import LEVEL, Along, Labels, Report
 from .scales import date_axis, period_axis, plain_log_axis
 
 PANELS = ("fit", "spectrogram", "frequency", "periodogram", "amplitude", "lengthscale")
-CELLS = 240  # of the axis of frequencies
-COLUMNS = 400  # of a spectrogram, at most
+CELLS = 200  # of the axis of frequencies
+COLUMNS = 250  # of a spectrogram, at most
 SHALLOWEST, DEEPEST = 25.0, 60.0  # range of a spectrogram's colours, in dB
 BELOW = 15.0  # dB of colours below the ridge of the weakest component
 WIDE = 8.0  # times the lowest frequency is the highest, or the end of the axis, where it is logarithmic
@@ -233,7 +233,7 @@ def _periodogram(panel: Axes, report: Report) -> Any:
     log = highest > WIDE * high or highest > WIDE * WIDE * lowest
     frequency = np.geomspace(lowest, highest, CELLS) if log else np.linspace(lowest, highest, CELLS)
     t, y = report.record if report.record is not None else (report.X[:, 0], report.y)
-    centres, inside = np.linspace(np.min(t), np.max(t), COLUMNS // 2), frequency / labels.sizes[0]
+    centres, inside = np.linspace(np.min(t), np.max(t), COLUMNS), frequency / labels.sizes[0]
     share = share_explained(t, y, centres, inside, window_widths(t, inside))
     image = plot_spectrogram(panel, centres, frequency, share, vmax=1.0, cmap=GREYS, gamma=0.5)
     panel.set(ylabel=labels.frequency(), xlim=(np.min(t), np.max(t)))
