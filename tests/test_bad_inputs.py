@@ -301,7 +301,9 @@ FILES = [
     File("no output", "x,y\n1,\n2,\n", "data.csv has no row in which none of 'x', 'y' is missing"),
     File("a word as output", table("high", column=1), "column 'y', row 6: expected a number"),
     File("∞ as output", table("-inf", column=1), "column 'y', row 6: .* infinite"),
-    File("times as outputs", "x,y\n1,2024-01-01\n2,2024-01-02\n", "column 'y': outputs are numbers"),
+    File(
+        "times as outputs", "x,y\n1,2024-01-01\n2,2024-01-02\n", "column 'y': outputs are numbers", options=("--y", "y")
+    ),
     File("one row", table(rows=1), "data.csv: X: .*1 sample"),
     File("huge inputs", table("1e300"), "data.csv: X has values too large", "data.csv: X lies too far"),
     File("huge outputs", table("1e300", column=1), "data.csv: y has values too large"),

@@ -209,6 +209,11 @@ def test_what_was_found_is_printed_before_the_fit_and_in_the_unit_asked_for(gaps
     assert (record["unit"], record["level"], record["settings"]["n_starts"]) == ("cycles per hour", 0.5, 1)
     np.testing.assert_allclose(record["components"][0]["period"], 16.0, rtol=0.02)
     np.testing.assert_allclose(record["components"][0]["frequency"], 1.0 / 16.0, rtol=0.02)
+    (start,) = record["found"]["components"]
+    np.testing.assert_allclose(start["frequency"], 1.0 / 16.0, rtol=0.05)
+    np.testing.assert_allclose(record["found"]["band"][1], 0.15, rtol=0.02)
+    assert start["gain"] > 20.0
+    assert f"{start['gain']:.3g} 100%" in printed[found:learned]
 
 
 def test_figures_have_the_format_asked_for(gaps, tables):
@@ -223,6 +228,24 @@ def test_figures_have_the_format_asked_for(gaps, tables):
     table = read_table(out / "frequency.csv")
     np.testing.assert_allclose(table["period_1 (day)"], 1.0 / 1.5, rtol=0.02)
     assert len(table["Datum"]) == 50
+
+
+def test_tables_of_others():
+    """Those that the measure of first calls is taken on: what they are is clear from names and kinds."""
+    if "SPECTROGP_DATA" not in os.environ:
+        pytest.skip("SPECTROGP_DATA does not name a directory with first/co2_raw.csv and others")
+    place = Path(os.environ["SPECTROGP_DATA"]) / "first"
+    expected = {
+        "co2_raw": ("date", "co2", 2225, 59),
+        "co2m_train": ("date", "co2", 454, 0),
+        "elnino": ("date", "sst", 732, 0),
+        "nino": ("year", "nino3", 264, 0),
+        "sunspots": ("year", "spots", 309, 0),
+    }
+    for name, (x, y, rows, left_out) in expected.items():
+        given = tables_of_the_command.read_rows(place / f"{name}.csv", None, None, None, strict=False)
+        assert (given.columns, given.rows, given.left_out) == (((x,), y, None), rows, left_out)
+        assert work.shown_for(given, work.Looks()).frequency() == "cycles per year"
 
 
 def test_standard_input(gaps, tables, monkeypatch):
@@ -272,6 +295,7 @@ def test_sound_is_a_table_of_its_first_channel(tmp_path):
         (["fit", "{}/data.csv", "--highest-frequency", "0"], "highest_frequency must be positive"),
         (["fit", "{}/data.csv", "--format", "gif"], "gif"),
         (["fit", "{}/gaps.csv", "--strict"], "gaps.csv, column 'y', row 3: the value is missing"),
+        (["fit", "{}/many.csv", "--x", "date", "--x", "u", "--y", "v", "--period"], "--period is for one input, got 2"),
         (["fit", "{}/many.csv"], "the output may be 'u' or 'v': choose by --y NAME; the columns are 'date', 'u', 'v'"),
         (["predict", "{}/none.safetensors", "{}/data.csv"], "there is no file"),
         (["predict", "{}/broken.safetensors", "{}/data.csv"], "broken.safetensors cannot be loaded"),

@@ -88,8 +88,10 @@ class _Rule:
         self.times = [name for name in self.times if name not in self.errors]
         rest = [name for name in free if name not in (*self.errors, *self.dates, *self.times)]
         numbers = [name for name in rest if kinds[name] == "number"]
-        self.values = [name for name in numbers if not _words(name) <= _NUMBERS] or numbers
-        self.others = [name for name in rest if kinds[name] != "number"]
+        self.values = [name for name in numbers if not _words(name) <= _NUMBERS]
+        # What counts rows, then text and what has no values: where there is no other, their reading says what is wrong.
+        counts = [name for name in numbers if name not in self.values]
+        self.others = [*counts, *(name for name in rest if kinds[name] != "number")]
 
     def input(self, y: str | None) -> str:
         """The input: dates, what is called time, or the first of two."""
@@ -100,7 +102,8 @@ class _Rule:
                 raise self._ambiguous("input", found, "--x")
         wanted = 2 if y is None else 1
         if len(self.values) < wanted:
-            self.values += self.others
+            every = {*self.values, *self.others}
+            self.values = [name for name in self.kinds if name in every]
         if len(self.values) > wanted:
             raise self._ambiguous("input", self.values, "--x", "; give it for each input")
         if len(self.values) < wanted:
@@ -114,7 +117,6 @@ class _Rule:
 
     def output(self, x: list[str]) -> str:
         """The output: the one column of numbers that is left."""
-        # A column of text, or without values, comes last: where there is no other, its reading says what is wrong.
         groups = ([name for name in found if name not in x] for found in (self.values, self.times, self.others))
         left = next(filter(None, groups), [])
         channels = [name for name in left if name.startswith("channel ")]

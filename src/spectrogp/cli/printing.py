@@ -11,42 +11,33 @@ from . import terminal
 if TYPE_CHECKING:
     import numpy as np
 
-    from ..initialise import InitialValues
     from .work import Shown
 
 
-def print_found(initial: InitialValues, shown: Shown) -> None:
-    """What was found in the data, and what the fit begins with, before the long part of it.
-
-    The gain is the log likelihood, in nats, that a component adds to noise, less what chance would.
-    """
+def print_found(found: dict[str, Any], shown: Shown) -> None:
+    """What was found in the data, and what the fit begins with, before the long part of it."""
     import numpy as np
 
     from ..initialise import show_range
 
-    sizes = np.array(shown.sizes)
-    band = " × ".join(f"{low:.3g} to {high:.3g}" for low, high in (initial.band * sizes).T)
-    unit = ", ".join(map(shown.frequency, range(len(sizes))))
-    count = int(np.sum(initial.found))
+    starts = found["components"]
+    count = sum(start["gain"] > 0 for start in starts)
     what = f"{count} component{'s' * (count != 1)}" if count else "nothing significant"
-    terminal.say(f"found before the fit: {what} in {initial.rows} rows, looked for at {printable(band)} {unit}")
-    rows = []
-    harmonics = np.broadcast_to(initial.harmonics, initial.found.shape)
-    for a, found in enumerate(initial.found):
-        seen = initial.gain[:, a] > 0 if found else np.ones(len(initial.centres), bool)
-        frequency = initial.frequency[seen, a] * sizes
-        several = f", {harmonics[a]} harmonics" if harmonics[a] > 1 else ""
-        rows.append(
-            [
-                str(a + 1),
-                _ranges(frequency, shown) + several,
-                show_range(initial.amplitude[seen, a, None]),
-                f"{initial.gain[:, a].sum():.3g}" if found else "not significant",
-                f"{np.mean(seen):.0%}" if found else "–",
-            ]
-        )
-    head = ["start", shown.head, f"amplitude σ ({shown.columns.y})", "gain (nats)", "seen at"]
-    terminal.say_table(head, rows)
+    band = " × ".join(f"{low:.3g} to {high:.3g}" for low, high in zip(*found["band"], strict=True))
+    unit = printable(", ".join(map(shown.frequency, range(len(shown.units)))))
+    terminal.say(f"found before the fit: {what} in {found['rows']} rows, looked for at {band} {unit}")
+    rows = [
+        [
+            str(number),
+            _ranges(np.array(start["frequency"]), shown)
+            + (f", {start['harmonics']} harmonics" if start["harmonics"] > 1 else ""),
+            show_range(np.array(start["amplitude"])[:, None]),
+            f"{start['gain']:.3g}" if start["gain"] > 0 else "not significant",
+            f"{start['seen']:.0%}" if start["gain"] > 0 else "–",
+        ]
+        for number, start in enumerate(starts, 1)
+    ]
+    terminal.say_table(["start", shown.head, f"amplitude σ ({shown.columns.y})", "gain (nats)", "seen at"], rows)
 
 
 def print_summary(summary: dict[str, Any], shown: Shown) -> None:
@@ -110,4 +101,6 @@ def _ranges(frequency: np.ndarray, shown: Shown) -> str:
     """Frequencies ``[n, d]`` as text, or their periods."""
     from ..initialise import show_range
 
-    return show_range(1.0 / frequency if shown.period and (frequency > 0).all() else frequency)
+    if not shown.period:
+        return show_range(frequency)
+    return show_range(1.0 / frequency) if (frequency > 0).all() else "–"

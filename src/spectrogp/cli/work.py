@@ -72,6 +72,7 @@ class Fitted(NamedTuple):
 
     estimator: SpectralGPRegressor
     given: Rows
+    shown: Shown
     seconds: float
     warnings: list[str]
 
@@ -79,6 +80,8 @@ class Fitted(NamedTuple):
 def shown_for(given: Rows, looks: Looks) -> Shown:
     """What the frequencies of a fit are shown in, known before it."""
     as_level(looks.level)
+    if looks.period and len(given.columns.x) > 1:
+        raise ValueError(f"--period is for one input, got {len(given.columns.x)}: leave it out")
     columns = [np.asarray(given.X)[:, k] for k in range(len(given.columns.x))]
     times = tuple(isinstance(column[0], date | np.datetime64) for column in columns)
     spans = [
@@ -88,11 +91,35 @@ def shown_for(given: Rows, looks: Looks) -> Shown:
     return Shown(given.columns, *shown_units(given.columns.x, times, np.array(spans), looks.unit), looks.period)
 
 
+def found(initial: InitialValues, shown: Shown) -> dict[str, Any]:
+    """What was found in the data before a fit, as plain values, in the units that frequencies are shown in.
+
+    The gain is the log likelihood, in nats, that a component adds to noise, less what chance would; zero where nothing
+    significant was found, and the fit begins there for want of better.
+    """
+    sizes, harmonics = np.array(shown.sizes), np.broadcast_to(initial.harmonics, initial.found.shape)
+    components = []
+    for a, there in enumerate(initial.found):
+        seen = initial.gain[:, a] > 0
+        some = seen if there else ~seen
+        frequency, amplitude = initial.frequency[some, a] * sizes, initial.amplitude[some, a]
+        components.append(
+            {
+                "frequency": [frequency.min(axis=0).tolist(), frequency.max(axis=0).tolist()],
+                "amplitude": [float(amplitude.min()), float(amplitude.max())],
+                "harmonics": int(harmonics[a]),
+                "gain": float(initial.gain[:, a].sum()),
+                "seen": float(np.mean(seen)),
+            }
+        )
+    return {"rows": int(initial.rows), "band": (initial.band * sizes).tolist(), "components": components}
+
+
 def fit_table(
     path: Path,
     given: Rows,
     shown: Shown,
-    on_found: Callable[[InitialValues, Shown], Any],
+    on_found: Callable[[dict[str, Any], Shown], Any],
     *,
     quick: bool,
     seed: int,
@@ -112,7 +139,7 @@ def fit(
     estimator: SpectralGPRegressor,
     given: Rows,
     shown: Shown,
-    on_found: Callable[[InitialValues, Shown], Any],
+    on_found: Callable[[dict[str, Any], Shown], Any],
     checkpoint: Path | None = None,
 ) -> Fitted:
     """Fit, and keep what was warned of; what is found before the long part of it is handed on."""
@@ -120,11 +147,15 @@ def fit(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         estimator.fit(
-            given.X, given.y, given.error, checkpoint=checkpoint, on_found=lambda initial: on_found(initial, shown)
+            given.X,
+            given.y,
+            given.error,
+            checkpoint=checkpoint,
+            on_found=lambda initial: on_found(found(initial, shown), shown),
         )
     estimator.names_ = (*given.columns.x, given.columns.y)  # so figures of the saved model have them too
     messages = list(dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught))
-    return Fitted(estimator, given, time.perf_counter() - began, messages)
+    return Fitted(estimator, given, shown, time.perf_counter() - began, messages)
 
 
 def report(fitted: Fitted, looks: Looks) -> Report:
@@ -153,7 +184,7 @@ def summary(fitted: Fitted, report: Report) -> dict[str, Any]:
         "settings": {name: settings[name] for name in chosen}
         | {"highest_frequency": None if highest is None else np.asarray(highest).tolist()},
         "seed": settings["random_state"],
-        "initial_values": str(estimator.initial_values_).splitlines(),
+        "found": found(estimator.initial_values_, fitted.shown),
         **plots.summary(report),
         "steps": estimator.n_iter_,
         "diagnostics": estimator.diagnostics_,

@@ -27,8 +27,9 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
     """Gaussian-process regression that learns how the frequency content of a signal changes over its inputs.
 
     Inputs and outputs are standardised inside; all that comes out is in the units that went in. Columns of times count
-    in days since 1970 (UTC), so that frequencies are in cycles per day. Integers beyond 2⁵³ and times that are close
-    together, which would lose digits as floats, are counted from their first (``X_origin_``).
+    in days since 1970 (UTC), so that frequencies are in cycles per day; reports and figures choose a unit that suits
+    the span. Integers beyond 2⁵³ and times that are close together, which would lose digits as floats, are counted from
+    their first (``X_origin_``).
 
     Parameters
     ----------
