@@ -39,7 +39,10 @@ def masked(values: np.ndarray) -> np.ma.MaskedArray:
 
 
 class Case(NamedTuple):
-    """A bad input, and what fit and predict say of it: a pattern of the message, or FINITE; None where X is good."""
+    """A bad input, and what fit and predict say of it: a pattern of the message, or FINITE; None where X is good.
+
+    Rows with missing values are left out by fit, with a warning.
+    """
 
     name: str
     fit: str
@@ -75,21 +78,21 @@ CASES = [
     Case("no columns", "X: .*0 feature", "X: .*0 feature", X=X[:, :0]),
     Case("one that stands out", FINITE, y=but(Y, 1e6)),
     # What is no number
-    Case("NaN in X", "X contains NaN", "X contains NaN", X=but(X, np.nan)),
+    Case("NaN in X", "1 of 12 rows have missing values", "X contains NaN", X=but(X, np.nan)),
     Case("∞ in X", "X contains infinity", "X contains infinity", X=but(X, np.inf)),
     Case("-∞ in X", "X contains infinity", "X contains infinity", X=but(X, -np.inf)),
-    Case("NaN in y", "y contains NaN", y=but(Y, np.nan)),
+    Case("NaN in y", "1 of 12 rows have missing values", y=but(Y, np.nan)),
     Case("∞ in y", "y contains infinity", y=but(Y, np.inf)),
     Case("-∞ in y", "y contains infinity", y=but(Y, -np.inf)),
-    Case("None in X", "X contains NaN", "X contains NaN", X=but(X, None, object)),
-    Case("None in y", "y contains NaN", y=but(Y, None, object)),
+    Case("None in X", "1 of 12 rows have missing values", "X contains NaN", X=but(X, None, object)),
+    Case("None in y", "1 of 12 rows have missing values", y=but(Y, None, object)),
     Case("strings in X", "X: could not convert", "X: could not convert", X=but(X, "a", object)),
     Case("strings in y", "y: could not convert", y=but(Y, "a", object)),
     Case("text", "X: could not convert", "X: could not convert", X=np.full((ROWS, 1), "late")),
     Case("complex inputs", "X: Complex data", "X: Complex data", X=X + 1j),
     Case("complex outputs", "y: Complex data", y=Y + 1j),
-    Case("masked inputs", "X has masked values", "X has masked values", X=masked(X)),
-    Case("masked outputs", "y has masked values", y=masked(Y)),
+    Case("masked inputs", "1 of 12 rows have missing values", "X has masked values", X=masked(X)),
+    Case("masked outputs", "1 of 12 rows have missing values", y=masked(Y)),
     Case("a mask that hides nothing", FINITE, FINITE, X=np.ma.MaskedArray(X), y=np.ma.MaskedArray(Y)),
     Case("a sparse matrix", "data was passed for X", "data was passed for X", X=sparse.csr_matrix(X)),
     Case("sparse outputs", "data was passed for y", y=sparse.csr_matrix(Y[:, None])),
@@ -116,12 +119,17 @@ CASES = [
     Case("numbers as text", FINITE, FINITE, X=X.astype(str).astype(object)),
     # Times
     Case("times", FINITE, "column 0 of X held numbers in fit, but holds times now", X=TIMES),
-    Case("a missing time", "X contains NaN", "X contains NaN", X=but(TIMES, np.datetime64("NaT"), TIMES.dtype)),
+    Case(
+        "a missing time",
+        "1 of 12 rows have missing values",
+        "X contains NaN",
+        X=but(TIMES, np.datetime64("NaT"), TIMES.dtype),
+    ),
     Case("times among numbers", "X: .*datetime", "X: .*datetime", X=but(X, datetime.datetime(2024, 1, 1), object)),
     Case("lengths of time", "X holds lengths of time", "X holds lengths of time", X=TIMES - TIMES[0]),
     # Known errors
     Case("errors below zero", "error must be zero or positive", error=but(np.ones(ROWS), -1.0)),
-    Case("NaN among the errors", "error must be finite", error=but(np.ones(ROWS), np.nan)),
+    Case("NaN among the errors", "1 of 12 rows have missing values", error=but(np.ones(ROWS), np.nan)),
     Case("infinite errors", "error must be finite", error=np.inf),
     Case("errors too large", "error has values too large", error=1e300),
     Case("large errors", FINITE, error=1e9),
@@ -129,7 +137,7 @@ CASES = [
     Case("one error too few", r"error must be one number or have shape \[12\]", error=np.ones(ROWS - 1)),
     Case("strings as errors", "error must be an array of numbers", error=["a"] * ROWS),
     Case("complex errors", "error must be an array of numbers", error=1j),
-    Case("masked errors", "error has masked values", error=masked(np.ones(ROWS))),
+    Case("masked errors", "1 of 12 rows have missing values", error=masked(np.ones(ROWS))),
 ]
 
 
@@ -151,6 +159,12 @@ def test_fit(case):
     if case.fit == FINITE:
         finite(model.fit(case.X, case.y, case.error), case.X)
         return
+    if "missing" in case.fit:
+        with pytest.warns(UserWarning, match=case.fit):
+            model.fit(case.X, case.y, case.error)
+        assert model.diagnostics_["rows_left_out"] == 1
+        assert np.all(np.isfinite(model.predict(X[:3]) if not model.times_[0] else [0.0]))
+        return
     with pytest.raises(REFUSED, match=case.fit):
         model.fit(case.X, case.y, case.error)
 
@@ -168,8 +182,10 @@ def test_a_frame_with_missing_values(good):
     pandas = pytest.importorskip("pandas")
     for kind in ("float64", "Int64"):
         frame = pandas.DataFrame({"t": pandas.array([None if i == 5 else i for i in range(ROWS)], dtype=kind)})
+        with pytest.warns(UserWarning, match=r"1 of 12 rows have missing values and are left out \(X: 1\)"):
+            assert sg.SpectralGPRegressor(**FAST).fit(frame, Y).diagnostics_["rows"] == ROWS - 1
         with pytest.raises(REFUSED, match=r"X contains NaN|X: .*NAType"):
-            sg.SpectralGPRegressor(**FAST).fit(frame, Y)
+            good.predict(frame.to_numpy(object))
 
 
 def test_one_column_of_outputs_is_flattened(good):
@@ -263,12 +279,17 @@ FILES = [
     File("a name twice", "x,x,y\n0,1,2\n1,2,3\n", "data.csv has 2 columns 'x'", "data.csv has 2 columns 'x'"),
     File("an empty name", table(names=",y"), "data.csv, column 1 has no name", "data.csv has no column 'x'"),
     File("another name", table(), "data.csv has no column 'time'", options=("--x", "time")),
-    File("another alphabet", table().encode() + b"\xff\xfe", "data.csv is not a CSV file in UTF-8", "not a CSV file"),
-    File("an archive", b"PK\x03\x04\x00\xff\x00", "data.csv is not a CSV file", "data.csv is not a CSV file"),
+    File(
+        "another alphabet",
+        table().encode() + b"\xff\xfe",
+        "data.csv is not a table of text in UTF-8",
+        "not a table of text",
+    ),
+    File("an archive", b"PK\x03\x04\x00\xff\x00", "data.csv is not a table of text", "data.csv is not a table of text"),
     File("rows of several lengths", "x,y\n0,1\n1\n", "data.csv, row 2: expected 2", "data.csv, row 2: expected 2"),
     File("a cell too many", "x,y\n0,1\n1,2,3\n", "data.csv, row 2: expected 2", "data.csv, row 2: expected 2"),
-    File("an empty cell", table(""), "column 'x', row 6: .* missing", "column 'x', row 6: .* missing"),
-    File("NaN", table("NaN"), "column 'x', row 6: .* missing", "column 'x', row 6: .* missing"),
+    File("an empty cell", table(""), "column 'x', row 6: .* missing", "column 'x', row 6: .* missing", ("--strict",)),
+    File("NaN", table("NaN"), "column 'x', row 6: .* missing", "column 'x', row 6: .* missing", ("--strict",)),
     File("∞", table("inf"), "column 'x', row 6: .* infinite", "column 'x', row 6: .* infinite"),
     File("too large a number", table("1e999"), "column 'x', row 6: .* too large", "column 'x', row 6: .* too large"),
     File("a word", table("late"), "column 'x', row 6: expected a number", "column 'x', row 6: expected a number"),
@@ -276,10 +297,13 @@ FILES = [
     File("a complex number", table("1+2j"), "column 'x', row 6: expected a number", "column 'x', row 6: expected"),
     File("a time among numbers", table("2024-01-01"), "column 'x', row 6: expected a number", "column 'x', row 6"),
     File("times", "x,y\n2024-01-01,1\n2024-01-02,2\n", None, "data.csv: column 0 of X held numbers in fit"),
-    File("an empty output", table("", column=1), "column 'y', row 6: .* missing"),
+    File("an empty output", table("", column=1), "column 'y', row 6: .* missing", options=("--strict",)),
+    File("no output", "x,y\n1,\n2,\n", "data.csv has no row in which none of 'x', 'y' is missing"),
     File("a word as output", table("high", column=1), "column 'y', row 6: expected a number"),
     File("∞ as output", table("-inf", column=1), "column 'y', row 6: .* infinite"),
-    File("times as outputs", "x,y\n1,2024-01-01\n2,2024-01-02\n", "column 'y': outputs are numbers"),
+    File(
+        "times as outputs", "x,y\n1,2024-01-01\n2,2024-01-02\n", "column 'y': outputs are numbers", options=("--y", "y")
+    ),
     File("one row", table(rows=1), "data.csv: X: .*1 sample"),
     File("huge inputs", table("1e300"), "data.csv: X has values too large", "data.csv: X lies too far"),
     File("huge outputs", table("1e300", column=1), "data.csv: y has values too large"),

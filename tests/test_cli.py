@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import subprocess
 import sys
+from io import BytesIO, TextIOWrapper
+from pathlib import Path
 
 import numpy as np
 import pytest
 from matplotlib.image import imread
+from scipy.io import wavfile
 from typer.testing import CliRunner
 
 from spectrogp import experiments, load, read_table, write_table
 from spectrogp.choices import EXPERIMENTS
 from spectrogp.cli import app, work
+from spectrogp.cli import tables as tables_of_the_command
 from spectrogp.cli.app import Experiment
 from spectrogp.posterior import Posterior
 
@@ -50,6 +55,8 @@ def tables(tmp_path_factory):
     when = np.datetime64("2020-01-01") + (t * 86400e6).astype("timedelta64[us]")
     write_table(place / "data.parquet", {"when": when, "y": y, "e": np.full(60, 0.1)})
     (place / "text.csv").write_text("t,y\n0,a\n1,b\n")
+    (place / "gaps.csv").write_text("t,y\n0,1\n1,2\n2,\n")
+    (place / "many.csv").write_text("date,u,v\n2001-05-30,1,2\n2001-05-31,3,4\n")
     (place / "broken.safetensors").write_bytes(b"nonsense")
     return place
 
@@ -100,6 +107,7 @@ def test_fit_writes_a_model_a_summary_and_a_picture(fitted, name, unit):
     assert unit in " ".join(output.split())
     assert record["data"] == {
         "rows": 60,
+        "rows_left_out": 0,
         "x": ["t" if name == "csv" else "when"],
         "y": "y",
         "error": None if name == "csv" else "e",
@@ -142,8 +150,125 @@ def test_the_table_of_frequencies_is_that_of_the_model(tables, fitted, name):
     table = read_table(out / "frequency.csv")
     first = next(iter(table))
     frequency = load(model).instantaneous_frequency(table[first][:, None]).mean
-    np.testing.assert_allclose(table["frequency_1"], frequency[:, 0], rtol=1e-6)
+    unit = " (cycles per day)" if name == "parquet" else ""
+    np.testing.assert_allclose(table[f"frequency_1{unit}"], frequency[:, 0], rtol=1e-6)
     assert imread(out / "spectrogram.png").shape[1] > 900
+
+
+# Data as they come
+
+
+@pytest.fixture(scope="module")
+def gaps(tables):
+    """A table of a tone of one and a half cycles a day over nine days, as exported: gaps, error bars, commas, gzip."""
+    rng = np.random.default_rng(1)
+    t = np.arange(72) / 8.0
+    y = np.cos(2.0 * np.pi * 1.5 * t) + 0.1 * rng.normal(size=72)
+    when = np.datetime64("2020-01-20T00:00") + (t * 1440).astype("timedelta64[m]")
+    lines = ["# station 7", "Datum;Wert;e_Wert;Note"]
+    for k, (time, value) in enumerate(zip(when.tolist(), y, strict=True)):
+        cell = "NA" if k in (3, 40) else f"{value:.4f}".replace(".", ",")
+        lines.append(f"{time:%d.%m.%Y %H:%M};{cell};{'' if k == 50 else '0,1'};gut")
+    path = tables / "messung.txt.gz"
+    path.write_bytes(gzip.compress("\n".join(lines).encode()))
+    out = tables / "fit-gaps"
+    options = (
+        "--unit",
+        "hour",
+        "--period",
+        "--level",
+        "0.5",
+        "--resolution",
+        "150",
+        "--format",
+        "pdf",
+        "--starts",
+        "1",
+    )
+    done = run("fit", path, "--quick", *FAST, *options, "--highest-frequency", "0.15", "--out", out)
+    assert done.exit_code == 0, done.output
+    return path, out, " ".join(done.stdout.split())
+
+
+def test_rows_with_missing_values_are_left_out_and_counted(gaps):
+    _, out, printed = gaps
+    assert "69 rows: input 'Datum', output 'Wert', error bars 'e_Wert'" in printed
+    assert "3 of 72 rows have missing values: left out" in printed
+    record = json.loads((out / "summary.json").read_text(encoding="utf-8"))
+    assert record["data"] == {"rows": 69, "rows_left_out": 3, "x": ["Datum"], "y": "Wert", "error": "e_Wert"}
+
+
+def test_what_was_found_is_printed_before_the_fit_and_in_the_unit_asked_for(gaps):
+    _, out, printed = gaps
+    found, learned = printed.index("found before the fit: 1 component in 69 rows"), printed.index("component period")
+    assert found < learned
+    assert "0.15 cycles per hour" in printed[found:learned]  # where the search ended, as asked for
+    assert "period (hour)" in printed[found:learned]
+    assert "median 50 % band" in printed
+    record = json.loads((out / "summary.json").read_text(encoding="utf-8"))
+    assert (record["unit"], record["level"], record["settings"]["n_starts"]) == ("cycles per hour", 0.5, 1)
+    np.testing.assert_allclose(record["components"][0]["period"], 16.0, rtol=0.02)
+    np.testing.assert_allclose(record["components"][0]["frequency"], 1.0 / 16.0, rtol=0.02)
+    (start,) = record["found"]["components"]
+    np.testing.assert_allclose(start["frequency"], 1.0 / 16.0, rtol=0.05)
+    np.testing.assert_allclose(record["found"]["band"][1], 0.15, rtol=0.02)
+    assert start["gain"] > 20.0
+    assert f"{start['gain']:.3g} 100%" in printed[found:learned]
+
+
+def test_figures_have_the_format_asked_for(gaps, tables):
+    _, out, _ = gaps
+    assert (out / "overview.pdf").read_bytes().startswith(b"%PDF")
+    assert not (out / "overview.png").exists()
+    done = run(
+        "spectrogram", out / "model.safetensors", "--format", "svg", "--period", "--resolution", "50", "--out", out
+    )
+    assert done.exit_code == 0, done.output
+    assert b"<svg" in (out / "spectrogram.svg").read_bytes()
+    table = read_table(out / "frequency.csv")
+    np.testing.assert_allclose(table["period_1 (day)"], 1.0 / 1.5, rtol=0.02)
+    assert len(table["Datum"]) == 50
+
+
+def test_tables_of_others():
+    """Those that the measure of first calls is taken on: what they are is clear from names and kinds."""
+    if "SPECTROGP_DATA" not in os.environ:
+        pytest.skip("SPECTROGP_DATA does not name a directory with first/co2_raw.csv and others")
+    place = Path(os.environ["SPECTROGP_DATA"]) / "first"
+    expected = {
+        "co2_raw": ("date", "co2", 2225, 59),
+        "co2m_train": ("date", "co2", 454, 0),
+        "elnino": ("date", "sst", 732, 0),
+        "nino": ("year", "nino3", 264, 0),
+        "sunspots": ("year", "spots", 309, 0),
+    }
+    for name, (x, y, rows, left_out) in expected.items():
+        given = tables_of_the_command.read_rows(place / f"{name}.csv", None, None, None, strict=False)
+        assert (given.columns, given.rows, given.left_out) == (((x,), y, None), rows, left_out)
+        assert work.shown_for(given, work.Looks()).frequency() == "cycles per year"
+
+
+def test_standard_input(gaps, tables, monkeypatch):
+    path, _, _ = gaps
+    for name, content in {"text": gzip.decompress(path.read_bytes()), "packed": path.read_bytes()}.items():
+        monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(content)))
+        with tables_of_the_command.at_hand(Path("-")) as kept:
+            given = tables_of_the_command.read_rows(kept, None, None, None, strict=False)
+        assert (given.rows, given.left_out) == (69, 3), name
+        assert not kept.exists()
+    here = Path("table.csv")
+    with tables_of_the_command.at_hand(here) as kept:
+        assert kept is here
+
+
+def test_sound_is_a_table_of_its_first_channel(tmp_path):
+    tone = np.sin(2.0 * np.pi * 40.0 * np.arange(200) / 1000.0)
+    wavfile.write(tmp_path / "tone.wav", 1000, np.column_stack([tone, 0.0 * tone]).astype(np.float32))
+    done = run("fit", tmp_path / "tone.wav", "--quick", *FAST, "--out", tmp_path)
+    assert done.exit_code == 0, done.output
+    record = json.loads((tmp_path / "summary.json").read_text(encoding="utf-8"))
+    assert (record["data"]["x"], record["data"]["y"], record["unit"]) == (["time (s)"], "channel 1", "Hz")
+    np.testing.assert_allclose(record["components"][0]["frequency"], 40.0, rtol=0.02)
 
 
 # What can be wrong
@@ -159,11 +284,19 @@ def test_the_table_of_frequencies_is_that_of_the_model(tables, fitted, name):
         (["fit"], "data"),
         (["fit", "{}/none.csv"], "there is no file"),
         (["fit", "{}/data.csv", "--y", "z"], "--y: {}/data.csv has no column 'z'; it has 't', 'y'"),
-        (["fit", "{}/data.csv", "--x", "y"], "column 'y' is asked for twice"),
+        (["fit", "{}/data.csv", "--x", "y", "--y", "y"], "column 'y' is asked for twice"),
         (["fit", "{}/data.parquet", "--y", "when"], "outputs are numbers, but these are times"),
         (["fit", "{}/text.csv"], "column 'y', row 1: expected a number"),
         (["fit", "{}/data.csv", "--kernel", "magic"], "kernel must be one of"),
         (["fit", "{}/data.csv", "--components", "0"], "components"),
+        (["fit", "{}/data.csv", "--unit", "year"], "unit='year' is for inputs that are times, and these are numbers"),
+        (["fit", "{}/data.csv", "--unit", "month"], "month"),
+        (["fit", "{}/data.csv", "--level", "90"], "level must lie between 0 and 1, got 90"),
+        (["fit", "{}/data.csv", "--highest-frequency", "0"], "highest_frequency must be positive"),
+        (["fit", "{}/data.csv", "--format", "gif"], "gif"),
+        (["fit", "{}/gaps.csv", "--strict"], "gaps.csv, column 'y', row 3: the value is missing"),
+        (["fit", "{}/many.csv", "--x", "date", "--x", "u", "--y", "v", "--period"], "--period is for one input, got 2"),
+        (["fit", "{}/many.csv"], "the output may be 'u' or 'v': choose by --y NAME; the columns are 'date', 'u', 'v'"),
         (["predict", "{}/none.safetensors", "{}/data.csv"], "there is no file"),
         (["predict", "{}/broken.safetensors", "{}/data.csv"], "broken.safetensors cannot be loaded"),
         (["spectrogram", "{}/broken.safetensors"], "broken.safetensors cannot be loaded"),

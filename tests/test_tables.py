@@ -110,14 +110,14 @@ def test_parquet_as_others_write_it(tmp_path):
         ("t,y\n1,2\n3,N/A\n", "column 'y', row 2: the value is missing"),
         ("t,y\n1,2\n3,-inf\n", "column 'y', row 2: the value is infinite"),
         ("t,y\n1,2\n3,4a\n", "column 'y', row 2: expected a number, as in the rows before, got '4a'"),
-        ("t;y\n1;2\n", "column 't;y', row 1: expected a number or a time such as 2001-05.*, got '1;2'"),
+        ("t;y\n1;2,a\n", "column 'y', row 1: expected a number or a time such as 2001-05.*, got '2,a'"),
         ("t,y\n1,a\n", "column 'y', row 1: expected a number or a time .*, got 'a'"),
         ("t,y\n2001-05-30,1\n2001-13-01,2\n", "column 't', row 2: expected a time .*, got '2001-13-01'"),
         ("t,y\n2001-05-30,1\ntoday,2\n", "column 't', row 2: expected a time .*, got 'today'"),
         ("t\n2001-05-30T12:00\n2001-05-30T12:00Z\n", "row 2: expected a time without a time zone, .*12:00Z'"),
         ("t\n2001-05-30T12:00Z\n2001-05-30T12:00\n", "row 2: expected a time with a time zone, .*12:00'"),
         ("t\n2001-05-30\n7\n", "row 2: expected a time without a time zone, .* got '7'"),
-        (b"t,y\n1,\xff\n", "is not a CSV file in UTF-8"),
+        (b"t,y\n1,\xff\n", "is not a table of text in UTF-8"),
         ("t,y\n1,\0\n", "column 'y', row 1: expected a number"),
         ("t\n" + "1" * 200_000, r"row 1: field larger than field limit \(131072\)$"),
     ],
@@ -166,10 +166,11 @@ def test_wrong_names(tmp_path):
     write_table(tmp_path / "table.csv", COLUMNS)
     with pytest.raises(TableError, match=r"table\.csv has no column 'y'; it has 'time', 'x, in metres', 'Ω'"):
         read_table(tmp_path / "table.csv", ["time", "y"])
-    for name in ("table.txt", "table"):
-        with pytest.raises(TableError, match=rf"{name}: the name of a table ends in \.csv or \.parquet, got"):
+    for name in ("table.xlsx", "table", "table.parquet.gz"):
+        with pytest.raises(TableError, match=rf"{name}: the name of a table ends in \.csv, \.tsv, .*\.wav, got"):
             read_table(tmp_path / name)
-        with pytest.raises(TableError, match=rf"{name}: the name of a table ends in \.csv or \.parquet, got"):
+    for name in ("table.txt", "table", "table.csv.gz"):
+        with pytest.raises(TableError, match=rf"{name}: the name of a table to be written ends in \.csv or \.parquet"):
             write_table(tmp_path / name, COLUMNS)
     with pytest.raises(FileNotFoundError, match=r"there is no file .*other\.csv"):
         read_table(tmp_path / "other.csv")

@@ -147,7 +147,7 @@ def test_a_signal_in_a_callback_is_heard(tmp_path):
 @pytest.mark.parametrize("place", ["before", "after"])
 def test_a_signal_around_the_work_is_told_too(tmp_path, place):
     """Between the lines that are guarded: as typer begins, and as the paths are printed."""
-    where = {"before": "app._Commands.invoke", "after": "app._print_paths"}[place]
+    where = {"before": "app._Commands.invoke", "after": "app.print_paths"}[place]
     code = f"""
 import signal, sys
 from spectrogp import experiments
@@ -205,7 +205,7 @@ def test_what_is_shown_of_names(text, shown):
 
 @pytest.mark.parametrize("name", ["$x^$", "$x$", r"\$5 to $6", "cost ($)", "a_b^{c", "\x1b[2J\n"])
 def test_names_in_figures_are_no_formulas(name):
-    labels = Labels((name,), name, (name,), (False,)).drawn
+    labels = Labels((name,), name, (name,), (False,), (1.0,)).drawn
     figure = Figure()
     axes = figure.subplots()
     text = axes.set_xlabel(labels.x[0])

@@ -44,3 +44,15 @@ LIKELIHOODS = {
     "gaussian": "normal noise",
     "student": "Student-t noise: outliers do not pull the function",
 }
+UNITS = {
+    "year": 365.25,
+    "day": 1.0,
+    "hour": 1.0 / 24.0,
+    "minute": 1.0 / 1440.0,
+    "s": 1.0 / 86400.0,
+}  # of times, in days
+SCALINGS = {
+    "record": "colours of a spectrogram are decibels below its maximum",
+    "column": "they are decibels below its maximum at every input: what is weak for a while shows",
+}
+FORMATS = ("png", "pdf", "svg")  # of figures

@@ -18,9 +18,9 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from ..choices import APPROXIMATIONS, EXPERIMENTS, INFERENCES, KERNELS, LIKELIHOODS, TABLES
-from ..files import printable
+from ..choices import APPROXIMATIONS, EXPERIMENTS, FORMATS, INFERENCES, KERNELS, LIKELIHOODS, SCALINGS, TABLES, UNITS
 from . import terminal
+from .printing import print_found, print_numbers, print_paths, print_summary
 
 BAD_INPUT = 2
 
@@ -46,11 +46,21 @@ app = typer.Typer(cls=_Commands, pretty_exceptions_enable=False, add_completion=
 
 
 Experiment = StrEnum("Experiment", {name.upper(): name for name in EXPERIMENTS})  # type: ignore[misc]
+Unit = StrEnum("Unit", {name.upper(): name for name in UNITS})  # type: ignore[misc]
+Scaling = StrEnum("Scaling", {name.upper(): name for name in SCALINGS})  # type: ignore[misc]
+Format = StrEnum("Format", {name.upper(): name for name in FORMATS})  # type: ignore[misc]
+RECORD, PNG = Scaling("record"), Format("png")
 Out = Annotated[Path, typer.Option(help="Directory for what is made; created if missing.")]
 Quick = Annotated[bool, typer.Option("--quick", help="A coarser version for a first look.")]
 Rows = Annotated[list[str] | None, typer.Option("--row", help="Of a table of models only this row; may be repeated.")]
 Seed = Annotated[int, typer.Option(help="Seed of everything random; the same seed gives the same result.", min=0)]
-Table = Annotated[Path, typer.Argument(help="A table, .csv (names in the first row) or .parquet.")]
+Table = Annotated[
+    Path,
+    typer.Argument(
+        help="A table: text with names in the first row (.csv, .tsv, .txt, .dat, also .gz), .parquet, or a sound file "
+        "(.wav); - for standard input."
+    ),
+]
 Model = Annotated[Path, typer.Argument(help="A model file, as fit writes it.")]
 Kernel = Annotated[
     str | None,
@@ -66,6 +76,21 @@ Approximation = Annotated[
 Likelihood = Annotated[
     str | None, typer.Option(help=f"The noise: one of {', '.join(LIKELIHOODS)}.", show_default="gaussian")
 ]
+TimeUnit = Annotated[
+    Unit | None,
+    typer.Option(help="Of times, and their frequencies (year is 365.25 days, s is Hz).", show_default="by their span"),
+]
+Period = Annotated[bool, typer.Option("--period", help="Report periods, not frequencies.")]
+Level = Annotated[float, typer.Option(help="Probability of credible bands and intervals.")]
+Resolution = Annotated[
+    int | None,
+    typer.Option(help="Inputs at which functions are shown.", min=2, show_default="400 to 1200, by the cycles"),
+]
+Scale = Annotated[
+    Scaling,
+    typer.Option(help="Colours of the spectrogram: decibels below its maximum (record), or that at each input."),
+]
+Figures = Annotated[Format, typer.Option("--format", help="Of the figure.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -79,10 +104,19 @@ def spectrogp(context: typer.Context) -> None:
 def fit(
     data: Table,
     x: Annotated[
-        list[str] | None, typer.Option("--x", help="Column of inputs; repeat for several.", show_default="all others")
+        list[str] | None,
+        typer.Option("--x", help="Column of inputs; repeat for several.", show_default="times, or what is called so"),
     ] = None,
-    y: Annotated[str | None, typer.Option("--y", help="Column of outputs.", show_default="the last one")] = None,
-    error: Annotated[str | None, typer.Option(help="Column of known standard deviations of the outputs.")] = None,
+    y: Annotated[
+        str | None, typer.Option("--y", help="Column of outputs.", show_default="the other column of numbers")
+    ] = None,
+    error: Annotated[
+        str | None,
+        typer.Option(
+            help="Column of known standard deviations of the outputs.",
+            show_default="what is called so; none with --x and --y",
+        ),
+    ] = None,
     kernel: Kernel = None,
     components: Annotated[
         int | None, typer.Option(help="How many components.", min=1, show_default="as many as are significant")
@@ -90,6 +124,22 @@ def fit(
     inference: Inference = None,
     approximation: Approximation = None,
     likelihood: Likelihood = None,
+    highest_frequency: Annotated[
+        float | None,
+        typer.Option(help="Where the search ends, in cycles per unit.", show_default="Nyquist, of the mean spacing"),
+    ] = None,
+    starts: Annotated[
+        int | None, typer.Option(help="Initial values that are compared, at most.", min=1, show_default="8")
+    ] = None,
+    unit: TimeUnit = None,
+    period: Period = False,
+    level: Level = 0.9,
+    resolution: Resolution = None,
+    scaling: Scale = RECORD,
+    figures: Figures = PNG,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Refuse a table with missing values; else such rows are left out.")
+    ] = False,
     quick: Quick = False,
     seed: Seed = 0,
     checkpoint: Annotated[
@@ -99,33 +149,50 @@ def fit(
 ) -> None:
     """Fit to a table: writes model.safetensors, summary.json and overview.png."""
     with _plainly():
-        from . import work
+        from . import tables, work
 
-        _prepare(out)
-        chosen = {"kernel": kernel, "n_components": components, "inference": inference}
+        chosen: dict[str, Any] = {
+            "kernel": kernel,
+            "n_components": components,
+            "inference": inference,
+            "n_starts": starts,
+        }
         chosen |= {"approximation": approximation, "likelihood": likelihood}
+        chosen |= {"n_starts": starts, "highest_frequency": highest_frequency}
         settings = {name: value for name, value in chosen.items() if value is not None}
-        fitted = work.fit_table(data, x, y, error, quick=quick, seed=seed, checkpoint=checkpoint, **settings)
-        report = work.report(fitted)
+        looks = work.Looks(unit and unit.value, period, level, resolution, scaling.value, figures.value)
+        _prepare(out)
+        with tables.at_hand(data) as path:
+            given = tables.read_rows(path, x, y, error, strict=strict)
+            shown = work.shown_for(given, looks)
+            terminal.say(f"{given.rows} rows: {given.columns}")
+            if given.left_out:
+                terminal.say(f"{given.left_out} of {given.rows + given.left_out} rows have missing values: left out")
+            fitted = work.fit_table(
+                path, given, shown, print_found, quick=quick, seed=seed, checkpoint=checkpoint, **settings
+            )
+        report = work.report(fitted, looks)
         summary = work.summary(fitted, report)
-        paths = work.write(fitted, report, summary, out)
-    _print_summary(summary)
-    _print_paths(paths)
+        paths = work.write(fitted, report, summary, out, looks)
+    print_summary(summary, shown)
+    print_paths(paths)
 
 
 @app.command()
 def predict(
     model: Model,
     data: Table,
+    level: Level = 0.9,
     out: Annotated[Path, typer.Option(help="The table to write, .csv or .parquet.")] = Path("prediction.csv"),
 ) -> None:
-    """Predict outputs at the inputs in a table: mean, standard deviation and 90 % interval of new outputs."""
+    """Predict outputs at the inputs in a table: mean, standard deviation and interval of new outputs."""
     with _plainly():
-        from . import work
+        from . import tables, work
 
         _prepare(out.parent)
-        work.predict_table(model, data, out)
-    _print_paths([out])
+        with tables.at_hand(data) as path:
+            work.predict_table(model, path, out, level)
+    print_paths([out])
 
 
 @app.command()
@@ -134,15 +201,22 @@ def spectrogram(
     along: Annotated[
         str | None, typer.Option(help="Column to go along; others stay at their middle.", show_default="the first one")
     ] = None,
+    unit: TimeUnit = None,
+    period: Period = False,
+    level: Level = 0.9,
+    resolution: Resolution = None,
+    scaling: Scale = RECORD,
+    figures: Figures = PNG,
     out: Out = Path("out/spectrogram"),
 ) -> None:
-    """Local frequencies of a fitted model with their 90 % bands (frequency.csv), and spectrogram.png."""
+    """Local frequencies of a fitted model with their bands (frequency.csv), and spectrogram.png."""
     with _plainly():
         from . import work
 
         _prepare(out)
-        paths = work.spectrogram_table(model, along, out)
-    _print_paths(paths)
+        looks = work.Looks(unit and unit.value, period, level, resolution, scaling.value, figures.value)
+        paths = work.spectrogram_table(model, along, out, looks)
+    print_paths(paths)
 
 
 @app.command()
@@ -152,10 +226,10 @@ def demo(out: Out = Path("out/demo"), quick: Quick = False, seed: Seed = 0) -> N
         from .demo import demo as run
 
         _prepare(out)
-        numbers, summary, paths = run(out, quick=quick, seed=seed, say=terminal.say)
-    _print_summary(summary)
-    _print_numbers(numbers)
-    _print_paths(paths)
+        numbers, summary, shown, paths = run(out, quick=quick, seed=seed)
+    print_summary(summary, shown)
+    print_numbers(numbers)
+    print_paths(paths)
 
 
 @app.command()
@@ -179,8 +253,8 @@ def reproduce(
         table = name.value in TABLES
         with nullcontext() if table else Console(stderr=True).status(f"making {name.value} …"):
             paths, numbers = experiments.reproduce(name.value, out, quick=quick, seed=seed, rows=row or None)
-    _print_numbers(numbers)
-    _print_paths(paths)
+    print_numbers(numbers)
+    print_paths(paths)
 
 
 # Around the work
@@ -216,53 +290,6 @@ def _plainly() -> Iterator[None]:
 def _refuse(message: str) -> int:
     terminal.complain(message)
     return BAD_INPUT
-
-
-def _print_summary(summary: dict[str, Any]) -> None:
-    """The components, and the quality of the fit."""
-    import numpy as np
-
-    from ..initialise import show_range
-
-    head = ["component", f"frequency ({summary['unit']})", "median 90 % band", f"amplitude σ ({summary['data']['y']})"]
-    rows = []
-    for number, entry in enumerate(summary["components"], 1):
-        frequency = show_range(np.array(entry["frequency"]))
-        band = "–" if entry["band"] is None else " × ".join(f"± {width:.2g}" for width in entry["band"])
-        rows.append([str(number), frequency, band, show_range(np.array(entry["amplitude"])[:, None])])
-    terminal.say_table(head, rows)
-    quality = summary["fit"]
-    terminal.say(
-        f"noise {summary['noise']:.3g}; of the {summary['data']['rows']} rows fitted to: R² {quality['r2']:.4f}, "
-        f"mean log density {quality['mean_log_density']:.3f}, {quality['coverage']:.1%} inside 90 % intervals; "
-        f"{summary['seconds']:.0f} s"
-    )
-    told = summary["diagnostics"]
-    for failure in told["starts_failed"]:
-        terminal.say(f"a start failed: {printable(failure)}")
-    if told["jitter"] > 0:
-        terminal.say(f"covariances needed jitter of {told['jitter']:.1g} of their variance")
-    for stage in told["cut_short"]:
-        terminal.say(f"cut short: {stage}")
-    for warning in summary["warnings"]:
-        terminal.say(f"warning: {printable(warning)}")
-
-
-def _print_numbers(numbers: dict[str, Any]) -> None:
-    """A table of the numbers: one row for each entry when there are several, else one for each scalar."""
-    nested = {key: value for key, value in numbers.items() if isinstance(value, dict)}
-    columns = list(dict.fromkeys(name for entry in nested.values() for name in entry)) or ["value"]
-    lines = nested or {key: {"value": value} for key, value in numbers.items() if isinstance(value, int | float)}
-    rows = [
-        [key, *(f"{entry[column]:.3g}" if column in entry else "–" for column in columns)]
-        for key, entry in lines.items()
-    ]
-    terminal.say_table(["", *(column.replace("_", " ") for column in columns)], rows)
-
-
-def _print_paths(paths: list[Path]) -> None:
-    for path in paths:
-        terminal.say(f"wrote {printable(str(path))}")
 
 
 def main() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +12,22 @@ from ..estimator import SpectralGPRegressor
 from ..files import write_table
 from ..plots import LEVEL
 from . import work
+from .columns import Columns
+from .printing import print_found
+from .tables import Rows
+from .terminal import say
 
 
-def demo(
-    out: Path, *, quick: bool, seed: int, say: Callable[[str], Any]
-) -> tuple[dict[str, Any], dict[str, Any], list[Path]]:
-    """How well the frequency of the paper's chirp is recovered, the summary of the fit, and the files made."""
+def demo(out: Path, *, quick: bool, seed: int) -> tuple[dict[str, Any], dict[str, Any], work.Shown, list[Path]]:
+    """How well the frequency of the paper's chirp is recovered, the summary of the fit, its units, and the files."""
     signal = datasets.signal("chirp", seed=seed)
     say(f"data: {len(signal.y)} noisy values of cos 2π(t + 0.6 t³) at irregular times; frequency 1 + 1.8 t²")
     write_table(out / "data.csv", {"t": signal.X[:, 0], "y": signal.y})
     estimator = SpectralGPRegressor(n_components=1, random_state=seed, verbose=True, **(work.QUICK if quick else {}))
-    fitted = work.fit(estimator, signal.X, signal.y, work.Columns(("t",), "y"))
+    looks, given = work.Looks(), Rows(Columns(("t",), "y"), signal.X, signal.y, None, 0)
+    shown = work.shown_for(given, looks)
+    fitted = work.fit(estimator, given, shown, print_found)
     initial = estimator.initial_values_
-    say("\n".join(f"found before the fit: {line}" for line in str(initial).splitlines()))
     band = estimator.instantaneous_frequency(signal.X, level=LEVEL)
     relative = np.abs(band.mean / signal.frequency - 1.0)
     first = np.abs(initial.frequency[:, 0] / datasets.true_frequency("chirp", initial.centres) - 1.0)
@@ -36,11 +38,11 @@ def demo(
     }
     if band.lower is not None:
         numbers["coverage of the 90 % band"] = float(np.mean(band.covers(signal.frequency)))
-    report = work.report(fitted)
+    report = work.report(fitted, looks)
     record = work.summary(fitted, report)
 
     def truth(X: Any) -> np.ndarray:
         return datasets.true_frequency("chirp", X)
 
-    paths = work.write(fitted, report, record | {"recovery": numbers}, out, truth=truth)
-    return numbers, record, [out / "data.csv", *paths]
+    paths = work.write(fitted, report, record | {"recovery": numbers}, out, looks, truth=truth)
+    return numbers, record, shown, [out / "data.csv", *paths]

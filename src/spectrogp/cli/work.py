@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections import Counter
+from collections.abc import Callable
 from datetime import date
 from functools import partial
 from pathlib import Path
@@ -14,106 +14,177 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from .. import __version__, plots
-from ..core import naming
-from ..estimator import SpectralGPRegressor, columns_of, inputs_along, labels_of, view_along, with_times
-from ..files import (
-    TableError,
-    column_names,
-    listed,
-    quoted,
-    read_table,
-    replace_file,
-    save,
-    write_json,
-    write_table,
+from ..core import as_level, naming
+from ..estimator import (
+    SpectralGPRegressor,
+    columns_of,
+    inputs_along,
+    labels_of,
+    shown_units,
+    view_along,
+    with_times,
 )
+from ..files import TableError, read_table, replace_file, save, write_json, write_table
+from ..initialise import InitialValues
 from ..loading import load, load_metadata
 from ..plots import LEVEL, Report
 from ..posterior import Band
+from .columns import Columns
+from .tables import Rows, inputs_of
 
 QUICK: dict[str, Any] = {"max_iter": 100, "n_starts": 1, "n_knots": 12, "n_draws": 40, "warmup": 20, "chains": 2}
 DPI = 200
-INPUTS = 30  # taken unasked: of a hundred, twenty steps to the optimum of a hundred rows take minutes
 PREDICTED = ("mean", "std", "lower", "upper")
 
 
-class Columns(NamedTuple):
-    """What the columns of the data are called."""
+class Looks(NamedTuple):
+    """How results are shown: the unit of times, periods or frequencies, the level of bands, points, colours, format."""
 
-    x: tuple[str, ...]
-    y: str
-    error: str | None = None
+    unit: str | None = None
+    period: bool = False
+    level: float = LEVEL
+    resolution: int | None = None
+    scaling: str = "record"
+    figures: str = "png"
+
+
+class Shown(NamedTuple):
+    """What frequencies are shown in: units of the inputs, how much of an input each is, and whether as periods."""
+
+    columns: Columns
+    units: tuple[str, ...]
+    sizes: tuple[float, ...]
+    period: bool
+
+    def frequency(self, axis: int = 0) -> str:
+        """The unit of frequencies along an input."""
+        return plots.frequency_unit(self.units[axis])
+
+    @property
+    def head(self) -> str:
+        """The head of a column of frequencies, or of periods."""
+        units = self.units if self.period else map(self.frequency, range(len(self.units)))
+        return f"{'period' if self.period else 'frequency'} ({', '.join(units)})"
 
 
 class Fitted(NamedTuple):
     """An estimator with what it was fitted to."""
 
     estimator: SpectralGPRegressor
-    columns: Columns
-    X: Any
-    y: np.ndarray
-    error: np.ndarray | None
+    given: Rows
+    shown: Shown
     seconds: float
     warnings: list[str]
 
 
+def shown_for(given: Rows, looks: Looks) -> Shown:
+    """What the frequencies of a fit are shown in, known before it."""
+    as_level(looks.level)
+    if looks.period and len(given.columns.x) > 1:
+        raise ValueError(f"--period is for one input, got {len(given.columns.x)}: leave it out")
+    columns = [np.asarray(given.X)[:, k] for k in range(len(given.columns.x))]
+    times = tuple(isinstance(column[0], date | np.datetime64) for column in columns)
+    spans = [
+        float((np.max(column) - np.min(column)) / np.timedelta64(1, "D")) if time else 0.0
+        for column, time in zip((np.asarray(part.tolist(), part.dtype) for part in columns), times, strict=True)
+    ]
+    return Shown(given.columns, *shown_units(given.columns.x, times, np.array(spans), looks.unit), looks.period)
+
+
+def found(initial: InitialValues, shown: Shown) -> dict[str, Any]:
+    """What was found in the data before a fit, as plain values, in the units that frequencies are shown in.
+
+    The gain is the log likelihood, in nats, that a component adds to noise, less what chance would; zero where nothing
+    significant was found, and the fit begins there for want of better.
+    """
+    sizes, harmonics = np.array(shown.sizes), np.broadcast_to(initial.harmonics, initial.found.shape)
+    components = []
+    for a, there in enumerate(initial.found):
+        seen = initial.gain[:, a] > 0
+        some = seen if there else ~seen
+        frequency, amplitude = initial.frequency[some, a] * sizes, initial.amplitude[some, a]
+        components.append(
+            {
+                "frequency": [frequency.min(axis=0).tolist(), frequency.max(axis=0).tolist()],
+                "amplitude": [float(amplitude.min()), float(amplitude.max())],
+                "harmonics": int(harmonics[a]),
+                "gain": float(initial.gain[:, a].sum()),
+                "seen": float(np.mean(seen)),
+            }
+        )
+    return {"rows": int(initial.rows), "band": (initial.band * sizes).tolist(), "components": components}
+
+
 def fit_table(
     path: Path,
-    x: list[str] | None,
-    y: str | None,
-    error: str | None,
+    given: Rows,
+    shown: Shown,
+    on_found: Callable[[dict[str, Any], Shown], Any],
     *,
     quick: bool,
     seed: int,
     checkpoint: Path | None,
     **settings: Any,
 ) -> Fitted:
-    """Fit to columns of a table: the last one over all others, unless they are named."""
-    columns = _chosen(path, x, y, error)
-    table = read_table(path, [*columns.x, columns.y, *([] if error is None else [error])])
-    if table[columns.y].dtype.kind == "M":
-        raise TableError(f"{path}, column {columns.y!r}: outputs are numbers, but these are times")
+    """Fit to columns of a table."""
     settings = (QUICK if quick else {}) | settings
+    if "highest_frequency" in settings:
+        settings["highest_frequency"] = settings["highest_frequency"] / np.array(shown.sizes)
     estimator = SpectralGPRegressor(random_state=seed, verbose=True, **settings)
-    known = None if error is None else table[error]
     with naming(str(path)):
-        return fit(estimator, _inputs(table, columns.x), table[columns.y], columns, known, checkpoint)
+        return fit(estimator, given, shown, on_found, checkpoint)
 
 
 def fit(
     estimator: SpectralGPRegressor,
-    X: Any,
-    y: np.ndarray,
-    columns: Columns,
-    error: Any = None,
+    given: Rows,
+    shown: Shown,
+    on_found: Callable[[dict[str, Any], Shown], Any],
     checkpoint: Path | None = None,
 ) -> Fitted:
-    """Fit, and keep what was warned of."""
+    """Fit, and keep what was warned of; what is found before the long part of it is handed on."""
     began = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        estimator.fit(X, y, error, checkpoint=checkpoint)
+        estimator.fit(
+            given.X,
+            given.y,
+            given.error,
+            checkpoint=checkpoint,
+            on_found=lambda initial: on_found(found(initial, shown), shown),
+        )
+    estimator.names_ = (*given.columns.x, given.columns.y)  # so figures of the saved model have them too
     messages = list(dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught))
-    return Fitted(estimator, columns, X, y, error, time.perf_counter() - began, messages)
+    return Fitted(estimator, given, shown, time.perf_counter() - began, messages)
 
 
-def report(fitted: Fitted) -> Report:
+def report(fitted: Fitted, looks: Looks) -> Report:
     """Everything that is shown of a fit."""
-    names = (*fitted.columns.x, fitted.columns.y)
-    return fitted.estimator.report(fitted.X, fitted.y, fitted.error, names=names)
+    given = fitted.given
+    return fitted.estimator.report(
+        given.X,
+        given.y,
+        given.error,
+        names=(*given.columns.x, given.columns.y),
+        level=looks.level,
+        unit=looks.unit,
+        resolution=looks.resolution,
+    )
 
 
 def summary(fitted: Fitted, report: Report) -> dict[str, Any]:
     """Everything about a fit that is worth a line, as plain values."""
-    estimator, columns = fitted.estimator, fitted.columns
-    settings = estimator.get_params()
-    chosen = ("kernel", "n_components", "inference", "approximation", "likelihood")
+    estimator, given = fitted.estimator, fitted.given
+    settings, columns = estimator.get_params(), given.columns
+    chosen = ("kernel", "n_components", "inference", "approximation", "likelihood", "n_starts")
+    highest = settings["highest_frequency"]
     return {
         "spectrogp": __version__,
-        "data": {"rows": len(fitted.y), "x": list(columns.x), "y": columns.y, "error": columns.error},
-        "settings": {name: settings[name] for name in chosen},
+        "data": {"rows": given.rows, "rows_left_out": given.left_out, **columns._asdict(), "x": list(columns.x)},
+        "settings": {name: settings[name] for name in chosen}
+        | {"highest_frequency": None if highest is None else np.asarray(highest).tolist()},
         "seed": settings["random_state"],
-        "initial_values": str(estimator.initial_values_).splitlines(),
+        "found": found(estimator.initial_values_, fitted.shown),
         **plots.summary(report),
         "steps": estimator.n_iter_,
         "diagnostics": estimator.diagnostics_,
@@ -122,47 +193,62 @@ def summary(fitted: Fitted, report: Report) -> dict[str, Any]:
     }
 
 
-def write(fitted: Fitted, report: Report, record: dict[str, Any], out: Path, *, truth: Any = None) -> list[Path]:
+def write(
+    fitted: Fitted, report: Report, record: dict[str, Any], out: Path, looks: Looks, *, truth: Any = None
+) -> list[Path]:
     """The model, the summary and the figure of a fit, as files."""
-    paths = [out / name for name in ("model.safetensors", "summary.json", "overview.png")]
-    save(paths[0], fitted.estimator, fitted.columns._asdict())
+    paths = [out / name for name in ("model.safetensors", "summary.json", f"overview.{looks.figures}")]
+    save(paths[0], fitted.estimator, fitted.given.columns._asdict())
     write_json(paths[1], record)
-    _write_picture(paths[2], plots.overview(report, truth=truth))
+    _write_picture(paths[2], plots.overview(report, truth=truth, scaling=looks.scaling, period=looks.period))
     return paths
 
 
-def predict_table(model: Path, data: Path, out: Path) -> None:
-    """Mean, standard deviation and 90 % interval of new outputs at the inputs in a table."""
+def predict_table(model: Path, data: Path, out: Path, level: float) -> None:
+    """Mean, standard deviation and interval of new outputs at the inputs in a table."""
+    level = as_level(level)
     estimator, columns = load_model(model)
     if taken := set(PREDICTED) & set(columns.x):
         raise TableError(f"{out}: inputs may not be called like the predictions, got {', '.join(sorted(taken))}")
     table = read_table(data, columns.x)
     with naming(str(data)):
-        mean, std = estimator.predict(_inputs(table, columns.x), return_std=True)
-    _, lower, upper = Band.normal(mean, std, LEVEL)
+        mean, std = estimator.predict(inputs_of(table, columns.x), return_std=True)
+    _, lower, upper = Band.normal(mean, std, level)
     write_table(out, table | dict(zip(PREDICTED, (mean, std, lower, upper), strict=True)))
 
 
-def spectrogram_table(model: Path, along: str | None, out: Path) -> list[Path]:
-    """The local frequencies along one input as a table, and the spectrogram as a picture."""
+def spectrogram_table(model: Path, along: str | None, out: Path, looks: Looks) -> list[Path]:
+    """The local frequencies along one input as a table, or their periods, and the spectrogram as a picture."""
+    level = as_level(looks.level)
     estimator, columns = load_model(model)
     if along is not None and along not in columns.x:
         raise ValueError(f"--along: the model has no input {along!r}; it has {', '.join(map(repr, columns.x))}")
+    if looks.period and len(columns.x) > 1:
+        raise ValueError(f"--period is for one input, the model has {len(columns.x)}: leave it out")
     axis = 0 if along is None else columns.x.index(along)
-    at = with_times(inputs_along(estimator, axis), estimator.times_, estimator.X_origin_)
+    labels = labels_of(estimator, (*columns.x, columns.y), looks.unit)
+    at = with_times(inputs_along(estimator, axis, looks.resolution), estimator.times_, estimator.X_origin_)
     table: dict[str, Any] = {name: _as_column(at[:, k]) for k, name in enumerate(columns.x)}
-    band = estimator.instantaneous_frequency(at, level=LEVEL)
+    band = estimator.instantaneous_frequency(at, level=level)
+    if looks.period:
+        band = Band(*(None if part is None else 1.0 / part for part in (band.mean, band.upper, band.lower)))
     for end, values in zip(("", "_lower", "_upper"), band, strict=True):
         if values is not None:
             values = values.reshape(len(at), -1, len(columns.x))
             for a in range(values.shape[1]):
                 for d, name in enumerate(columns.x):
                     suffix = f"_{name}" if len(columns.x) > 1 else ""
-                    table[f"frequency_{a + 1}{suffix}{end}"] = values[:, a, d]
-    paths = [out / "frequency.csv", out / "spectrogram.png"]
+                    size = labels.sizes[d]
+                    # Of times the unit is said; of numbers it is that of the column of inputs.
+                    unit = "" if not estimator.times_[d] else labels.units[d] if looks.period else labels.frequency(d)
+                    said = f" ({unit})" if unit else ""
+                    kind = "period" if looks.period else "frequency"
+                    table[f"{kind}_{a + 1}{suffix}{end}{said}"] = values[:, a, d] * (1 / size if looks.period else size)
+    paths = [out / "frequency.csv", out / f"spectrogram.{looks.figures}"]
     write_table(paths[0], table)
-    labels = labels_of(estimator, (*columns.x, columns.y))
-    _write_picture(paths[1], plots.spectrogram_figure(view_along(estimator, axis), labels))
+    view = view_along(estimator, axis, unit=looks.unit, resolution=looks.resolution)
+    figure = plots.spectrogram_figure(view, labels, level=level, scaling=looks.scaling, period=looks.period)
+    _write_picture(paths[1], figure)
     return paths
 
 
@@ -180,30 +266,6 @@ def load_model(path: Path) -> tuple[SpectralGPRegressor, Columns]:
     return estimator, Columns(tuple(x), y)
 
 
-def _chosen(path: Path, x: list[str] | None, y: str | None, error: str | None) -> Columns:
-    names = column_names(path)
-    if not names:
-        raise TableError(f"{path} has no columns: expected one of outputs and at least one of inputs")
-    known = set(names)
-    for option, name in (*(("--x", name) for name in x or ()), ("--y", y), ("--error", error)):
-        if name is not None and name not in known:
-            raise TableError(f"{option}: {path} has no column {quoted(name)}; it has {listed(names)}")
-    y = names[-1] if y is None else y
-    if x is None:
-        x = [name for name in dict.fromkeys(names) if name not in (y, error)]
-        if len(x) > INPUTS:
-            raise TableError(
-                f"{path} has {len(x):,} columns beside the outputs, more than the {INPUTS} that are taken as inputs "
-                "unasked, since each has frequencies and lengthscales of its own: name the inputs by --x"
-            )
-    wanted = [*x, y, *([] if error is None else [error])]
-    if not x:
-        raise TableError(f"{path} has only the column {quoted(y)}: expected one of outputs and at least one of inputs")
-    if twice := [name for name, times in Counter(wanted).items() if times > 1]:
-        raise TableError(f"column {quoted(twice[0])} is asked for twice: --x, --y and --error name different columns")
-    return Columns(tuple(x), y, error)
-
-
 def _as_column(values: np.ndarray) -> np.ndarray:
     """Values of one kind, as a table has them."""
     if values.dtype == object:
@@ -212,15 +274,4 @@ def _as_column(values: np.ndarray) -> np.ndarray:
 
 
 def _write_picture(path: Path, figure: Figure) -> None:
-    replace_file(path, partial(figure.savefig, format="png", dpi=DPI))
-
-
-def _inputs(table: dict[str, np.ndarray], names: tuple[str, ...]) -> Any:
-    """Inputs ``[n, d]``: all numbers or all times, or objects where a common type would lose digits."""
-    parts = [table[name] for name in names]
-    if len({part.dtype for part in parts}) == 1:
-        return np.column_stack(parts)
-    # As objects of Python, but for nanoseconds, which it has none for.
-    return np.column_stack(
-        [np.fromiter(part, object) if part.dtype == "M8[ns]" else part.astype(object) for part in parts]
-    )
+    replace_file(path, partial(figure.savefig, format=path.suffix[1:], dpi=DPI))

@@ -3,5 +3,14 @@
 from .regressor import SpectralGPRegressor
 from .reporting import columns_of, inputs_along, labels_of, view_along
 from .times import with_times
+from .units import shown_units
 
-__all__ = ["SpectralGPRegressor", "columns_of", "inputs_along", "labels_of", "view_along", "with_times"]
+__all__ = [
+    "SpectralGPRegressor",
+    "columns_of",
+    "inputs_along",
+    "labels_of",
+    "shown_units",
+    "view_along",
+    "with_times",
+]

@@ -191,7 +191,17 @@ class FittedMixin:
 
     # Reports
 
-    def report(self, X: Any = None, y: Any = None, error: Any = None, *, names: Any = None) -> Report:
+    def report(
+        self,
+        X: Any = None,
+        y: Any = None,
+        error: Any = None,
+        *,
+        names: Any = None,
+        level: float = 0.9,
+        unit: str | None = None,
+        resolution: int | None = None,
+    ) -> Report:
         """Everything that figures and summaries show, evaluated once.
 
         Parameters
@@ -200,6 +210,13 @@ class FittedMixin:
             Data to compare with; those of the fit when left out.
         names : tuple of str or None
             What the inputs and then the output are called.
+        level : float, default=0.9
+            Probability of all credible intervals.
+        unit : str or None
+            Of inputs that are times, and of their frequencies: "year" (365.25 days), "day", "hour", "minute" or "s";
+            by default one that suits the span of the data.
+        resolution : int or None
+            Number of inputs at which functions are shown; by default as many as the cycles need, 400 to 1200.
 
         Returns
         -------
@@ -207,7 +224,7 @@ class FittedMixin:
             For ``spectrogp.plots.overview`` and ``summary``.
         """
         check_is_fitted(self)
-        return report(self, X, y, error, names)
+        return report(self, X, y, error, names, level=level, unit=unit, resolution=resolution)
 
     def plot(self, panel: str = "overview", *, ax: Axes | None = None) -> Any:
         """Draw the fit.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -69,10 +70,18 @@ class Stage(NamedTuple):
         return Run(self.progress, self.checkpoint, chunk)
 
 
-def fit(settings: Settings, data: Data, seed: int, X_scale: np.ndarray, checkpoint: FilePath | None = None) -> Fitted:
+def fit(
+    settings: Settings,
+    data: Data,
+    seed: int,
+    X_scale: np.ndarray,
+    checkpoint: FilePath | None,
+    announce: Callable[[InitialValues], None],
+) -> Fitted:
     """Fit standardised data, of inputs that were divided by ``X_scale [d]``.
 
-    Stages that take long are kept in files called as ``checkpoint`` and their name, until all is done.
+    Stages that take long are kept in files called as ``checkpoint`` and their name, until all is done. What was found
+    in the data is announced before them.
     """
     places = {name: None if checkpoint is None else Path(f"{checkpoint}.{name}") for name in ("optimum", "posterior")}
     refuse_forked()
@@ -84,6 +93,7 @@ def fit(settings: Settings, data: Data, seed: int, X_scale: np.ndarray, checkpoi
         # What is found, and what begins there, must not follow outliers either.
         seen = _downweighted(settings, initial, data, seed, of_optimum)
         initial = _initial_values(settings, seen, seed, X_scale)
+    announce(initial)
     if settings.kernel_for(data.X.shape[1]) == "matern":
         return _fit_in_linear_time(settings, data, initial, seed, of_posterior, places["posterior"])
     kernel, likelihood, failures = _begin(settings, initial, seen, seed, of_optimum)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -11,10 +12,12 @@ from sklearn.utils.validation import validate_data
 
 from ..core import naming
 from ..files import FilePath
+from ..initialise import InitialValues
 from ..kernels import AbstractKernel
 from ..models import Data
 from .fitted import FittedMixin
 from .fitting import fit
+from .rows import complete_rows, names_for, separated
 from .settings import Settings
 from .times import numbers_of, outputs_of, warn_of_rounding
 from .units import Units
@@ -24,8 +27,9 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
     """Gaussian-process regression that learns how the frequency content of a signal changes over its inputs.
 
     Inputs and outputs are standardised inside; all that comes out is in the units that went in. Columns of times count
-    in days since 1970 (UTC), so that frequencies are in cycles per day. Integers beyond 2⁵³ and times that are close
-    together, which would lose digits as floats, are counted from their first (``X_origin_``).
+    in days since 1970 (UTC), so that frequencies are in cycles per day; reports and figures choose a unit that suits
+    the span. Integers beyond 2⁵³ and times that are close together, which would lose digits as floats, are counted from
+    their first (``X_origin_``).
 
     Parameters
     ----------
@@ -93,8 +97,10 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
         The objective at every step to the optimum; ``n_iter_`` is their number.
     diagnostics_ : dict
         What happened on the way: the approximation used, rows fitted to and compared on, why starts failed
-        ("starts_failed"), the jitter that covariances needed as a share of their variance, and which stages ended
-        before they were done ("cut_short").
+        ("starts_failed"), the jitter that covariances needed as a share of their variance, which stages ended before
+        they were done ("cut_short"), and how many rows were left out for missing values ("rows_left_out").
+    names_ : tuple of str, of length d + 1
+        What the inputs and the output are called in figures: as a data frame or series has it, or plainly.
     X_mean_, X_scale_, y_mean_, y_scale_ : arrays and numbers
         What inputs and outputs were standardised with; for "markov" ``y_mean_`` is the fitted offset of the signal.
     times_ : bool array of shape [d]
@@ -157,14 +163,23 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
 
     # Fitting
 
-    def fit(self, X: Any, y: Any, error: Any = None, *, checkpoint: FilePath | None = None) -> Self:
-        """Fit to data.
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        error: Any = None,
+        *,
+        checkpoint: FilePath | None = None,
+        on_found: Callable[[InitialValues], Any] | None = None,
+    ) -> Self:
+        """Fit to data; rows with missing values (NaN, NaT, masked) are left out, with a warning.
 
         Parameters
         ----------
         X : array, data frame or list of shape [n, d], or [n] for one input
-            Inputs: numbers or times.
-        y : array of shape [n]
+            Inputs: numbers or times. Without ``y``, a series of pandas or an array of xarray with one dimension: its
+            index is the input, and its values are the outputs.
+        y : array of shape [n] or None
             Outputs.
         error : array of shape [n], number or None
             Known standard deviations of the outputs; the fitted noise is what there is beside them.
@@ -172,12 +187,15 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
             What files begin with (NAME.optimum, NAME.posterior) from which an interrupted fit, called again with the
             same data, settings and integer ``random_state``, goes on, with the same result bit for bit; they are
             removed when it is done. The Laplace approximation has none: it takes less than what comes before it.
+        on_found : callable or None
+            Called with what was found in the data, as ``initial_values_`` has it, before the long part of the fit.
 
         Returns
         -------
         self
         """
         settings = Settings(**self.get_params(deep=False))
+        X, y, *called = separated(X, y)
         numbers, times, origins = numbers_of(X)
         if any(origins) and isinstance(self.kernel, AbstractKernel):
             raise ValueError(
@@ -186,14 +204,22 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
             )
         with naming("X"):
             seen = type(self)()
-            numbers = validate_data(seen, numbers, dtype=np.float64, ensure_min_samples=2)
-        given = Data(numbers, outputs_of(y), error)
+            numbers = validate_data(
+                seen, numbers, dtype=np.float64, ensure_min_samples=2, ensure_all_finite="allow-nan"
+            )
+        numbers, outputs, error, left_out = complete_rows(numbers, outputs_of(y), error)
+        given = Data(numbers, outputs, error)
         units = Units.of(given, standardise=not isinstance(self.kernel, AbstractKernel))
         warn_of_rounding(numbers, np.ptp(numbers, axis=0) / (len(numbers) - 1), "X")
         warn_of_rounding(np.asarray(given.y), 0.25 * np.ptp(given.y), "y")
         with naming("random_state"):
             seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        found = fit(settings, units.data(given), seed, units.X_scale, checkpoint)
+
+        def announce(initial: InitialValues) -> None:
+            if on_found is not None:
+                on_found(initial.in_units(units.X_mean, units.X_scale, float(units.y_scale)))
+
+        found = fit(settings, units.data(given), seed, units.X_scale, checkpoint, announce)
         # Only now: a fit that fails leaves the estimator as it was.
         if hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
@@ -207,4 +233,12 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
         self.y_mean_ = np.float64(self.y_mean_ + self.y_scale_ * offset)
         self.initial_values_ = initial.in_units(units.X_mean, units.X_scale, float(units.y_scale))
         self.n_iter_ = len(self.history_)
+        self.diagnostics_["rows_left_out"] = left_out
+        self.names_ = names_for(self.n_features_in_, getattr(self, "feature_names_in_", None), called)
         return self
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn may expect: rows with missing values are left out."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags

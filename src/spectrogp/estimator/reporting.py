@@ -9,43 +9,57 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..core import as_level, at_least
 from ..models import Data, Moments
 from ..posterior import Band, LocalDraws, Prediction
+from .rows import complete_rows, separated
 from .times import numbers_of, outputs_of
-from .units import unit_names
+from .units import shown_units
 
 if TYPE_CHECKING:
     from ..plots import Along, Labels, Report
 
 ROWS = 2000  # that a report looks at, at most
 DRAWS = 200  # likewise
-GRID = 400  # inputs at which functions are shown
+GRID = 400, 1200  # inputs at which functions are shown: so many to a cycle, but at least and at most these
+TO_A_CYCLE = 16.0
 MAX_DRAWS = 50  # that predictions average over: each costs as much as a prediction at the optimum
 COMPONENTS = 6  # that are drawn one by one, at most
 INPUTS = 3  # along which spectrograms are shown, at most
 
 
-def report(estimator: Any, X: Any, y: Any, error: Any, names: Any) -> Report:
+def report(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    error: Any,
+    names: Any,
+    *,
+    level: float = 0.9,
+    unit: str | None = None,
+    resolution: int | None = None,
+) -> Report:
     """The report of a fitted estimator on data, or on those that it was fitted to."""
     from ..plots import Along, Report
 
+    level, labels = as_level(level), labels_of(estimator, names, unit)
     given = _training(estimator) if X is None else _given(estimator, X, y, error)
     rows = spread(len(given.y), ROWS)
     X, y, error = (np.asarray(part)[rows] for part in (given.X, given.y, given.error))
-    some = spread(len(y), GRID)
+    some = spread(len(y), GRID[0])
     one = X.shape[1] == 1
-    grids = [inputs_along(estimator, axis) for axis in range(min(X.shape[1], INPUTS))]
+    grids = [inputs_along(estimator, axis, resolution) for axis in range(min(X.shape[1], INPUTS))]
     # One evaluation of the model for all rows and the grid, and one of the kernel for all inputs that are shown.
     count, wanted = len(y), np.concatenate([X, grids[0]]) if one else X
     beyond = len(wanted) - count
     everything = estimator._predicted(
         estimator._units.inputs(wanted), np.append(error, np.zeros(beyond)), np.append(y, np.zeros(beyond))
     )
-    local = local_functions(estimator, np.concatenate([X[some], *grids]))
-    ends = len(some) + GRID * np.arange(len(grids) + 1)
+    local = local_functions(estimator, np.concatenate([X[some], *grids]), labels.sizes)
+    ends = len(some) + np.cumsum([0, *map(len, grids)])
     along = tuple(Along(axis, at, _part(local, ends[axis], ends[axis + 1])) for axis, at in enumerate(grids))
     return Report(
-        labels=labels_of(estimator, names),
+        labels=labels,
         X=X,
         y=y,
         error=error,
@@ -53,51 +67,64 @@ def report(estimator: Any, X: Any, y: Any, error: Any, names: Any) -> Report:
         local=_part(local, 0, len(some)),
         along=along,
         grid=_rows(everything, slice(count, None)) if one else None,
-        components=_components(estimator, grids[0], local.weight.shape[-1]) if one else None,
+        components=_components(estimator, grids[0], local.weight.shape[-1], level) if one else None,
+        record=(np.asarray(given.X)[:, 0], np.asarray(given.y)) if one else None,
+        band=estimator.initial_values_.band * np.array(labels.sizes),
+        level=level,
     )
 
 
-def view_along(estimator: Any, axis: int) -> Along:
+def view_along(estimator: Any, axis: int, *, unit: str | None = None, resolution: int | None = None) -> Along:
     """What the kernel says along one input."""
     from ..plots import Along
 
-    at = inputs_along(estimator, axis)
-    return Along(axis, at, local_functions(estimator, at))
+    at = inputs_along(estimator, axis, resolution)
+    return Along(axis, at, local_functions(estimator, at, labels_of(estimator, None, unit).sizes))
 
 
-def local_functions(estimator: Any, X: np.ndarray) -> LocalDraws:
-    """What the kernel says at inputs ``X [n, d]``, in the units of the data."""
+def local_functions(estimator: Any, X: np.ndarray, sizes: tuple[float, ...]) -> LocalDraws:
+    """What the kernel says at inputs ``X [n, d]``, in the units of the data, or ``sizes`` of them."""
     inside = estimator.posterior_.local_functions(estimator._units.inputs(X), max_draws=DRAWS)
-    return inside.in_units(estimator.X_scale_, estimator.y_scale_)
+    return inside.in_units(estimator.X_scale_ / np.array(sizes), estimator.y_scale_)
 
 
-def inputs_along(estimator: Any, axis: int = 0, count: int = GRID) -> np.ndarray:
-    """Inputs ``[count, d]`` along one column over the range of the data, the others in the middle of theirs."""
-    low, high = estimator.initial_values_.extent
+def inputs_along(estimator: Any, axis: int = 0, count: int | None = None) -> np.ndarray:
+    """Inputs ``[count, d]`` along one column over the range of the data, the others in the middle of theirs.
+
+    By default there are as many as the cycles that were found need, within limits.
+    """
+    initial = estimator.initial_values_
+    low, high = initial.extent
+    if count is None:
+        cycles = np.max(np.abs(initial.frequency[..., axis])) * (high[axis] - low[axis])
+        count = int(np.clip(TO_A_CYCLE * cycles, *GRID)) if len(low) == 1 else GRID[0]
+    at_least(2, resolution=count)
     X = np.broadcast_to(0.5 * (low + high), (count, len(low))).copy()
     X[:, axis] = np.linspace(low[axis], high[axis], count)
     return X
 
 
 def columns_of(estimator: Any) -> tuple[str, ...]:
-    """The names of the inputs, as a data frame had them or plain ones, and of the output."""
-    count = estimator.n_features_in_
-    plain = ["x"] if count == 1 else [f"x{k + 1}" for k in range(count)]
-    return (*(str(name) for name in getattr(estimator, "feature_names_in_", plain)), "y")
+    """The names of the inputs and of the output, as containers had them or plain ones."""
+    return tuple(estimator.names_)
 
 
-def labels_of(estimator: Any, names: Any = None) -> Labels:
-    """How inputs and output are called in figures; ``names`` are those of the inputs, then that of the output."""
+def labels_of(estimator: Any, names: Any = None, unit: str | None = None) -> Labels:
+    """How inputs and output are called in figures; ``names`` are those of the inputs, then that of the output.
+
+    Times are shown in a ``unit`` of ``choices.UNITS``, or in one that suits the span of the data.
+    """
     from ..plots import Labels
 
     *x, y = columns_of(estimator) if names is None else names
     times, origins = tuple(bool(time) for time in estimator.times_), estimator.X_origin_
+    units, sizes = shown_units(tuple(x), times, np.ptp(estimator.initial_values_.extent, axis=0), unit)
     called = (
         name if not origin else _since(name, time, origin) for name, time, origin in zip(x, times, origins, strict=True)
     )
     # Those that are counted from an origin are drawn as numbers.
     dates = tuple(time and not origin for time, origin in zip(times, origins, strict=True))
-    return Labels(tuple(called), y, unit_names(tuple(x), times), dates)
+    return Labels(tuple(called), y, units, dates, sizes)
 
 
 def _since(name: str, time: bool, origin: Any) -> str:
@@ -112,7 +139,9 @@ def spread(count: int, most: int) -> np.ndarray:
 
 
 def _given(estimator: Any, X: Any, y: Any, error: Any) -> Data:
-    return Data(np.asarray(numbers_of(X, estimator.X_origin_).numbers, float), outputs_of(y), error)
+    X, y, *_ = separated(X, y)
+    rows = np.asarray(numbers_of(X, estimator.X_origin_).numbers, float)
+    return Data(*complete_rows(rows, outputs_of(y), error)[:3])
 
 
 def _training(estimator: Any) -> Data:
@@ -122,15 +151,13 @@ def _training(estimator: Any) -> Data:
     return Data(X, y, estimator.y_scale_ * np.asarray(data.error))
 
 
-def _components(estimator: Any, at: np.ndarray, count: int) -> Band | None:
+def _components(estimator: Any, at: np.ndarray, count: int, level: float) -> Band | None:
     """Each component's part of the signal, if there are a few: those of many say little one by one."""
-    from ..plots import LEVEL
-
     if not 1 < count <= COMPONENTS:
         return None
     try:
         inside = estimator.posterior_.components(
-            estimator.data_, estimator._units.inputs(at), LEVEL, max_draws=MAX_DRAWS
+            estimator.data_, estimator._units.inputs(at), level, max_draws=MAX_DRAWS
         )
     except TypeError:  # a kernel that is no sum of components
         return None

@@ -14,6 +14,7 @@ import numpy as np
 from sklearn.utils import check_array, column_or_1d
 
 from ..core import naming, refuse_masked
+from .rows import without_zone
 
 DAY = np.timedelta64(1, "D") / np.timedelta64(1, "us")
 EXACT = 2**53  # up to here every integer is a float64
@@ -54,8 +55,10 @@ def numbers_of(X: Any, origins: tuple[Origin, ...] | None = None, *, single: boo
                 if found is not None:
                     X.isetitem(i, found.numbers)
         return _gathered(X, changed)
-    if hasattr(X, "to_frame"):  # a column of pandas
-        return numbers_of(X.to_frame(), origins)
+    if hasattr(X, "to_frame"):  # a column of pandas, or an index, whose name is none of an input
+        return numbers_of(X.to_frame() if hasattr(X, "index") else without_zone(X), origins)
+    if hasattr(X, "__array__") and np.ndim(X) == 1:  # of another library
+        X = np.asarray(X)
     if not isinstance(X, np.ndarray | list | tuple):
         return Inputs(X, [], ())
     with naming("X"):
@@ -93,12 +96,12 @@ def warn_of_rounding(values: np.ndarray, spread: Any, name: str) -> None:
 
 
 def outputs_of(y: Any) -> np.ndarray:
-    """Outputs as ``[n]``; a single column is flattened, with scikit-learn's warning."""
+    """Outputs as ``[n]``, NaN where they are missing; a single column is flattened, with scikit-learn's warning."""
     refuse_masked(y, "y")
-    if y is None:
-        raise ValueError("fit requires y to be passed, but the target y is None")
     with naming("y"):
-        numbers = check_array(y, dtype=np.float64, ensure_2d=False, ensure_min_samples=0, input_name="y")
+        numbers = check_array(
+            y, dtype=np.float64, ensure_2d=False, ensure_min_samples=0, input_name="y", ensure_all_finite="allow-nan"
+        )
         return np.asarray(column_or_1d(numbers, warn=True))
 
 

@@ -7,8 +7,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..choices import UNITS
 from ..models import Data, Moments
 from ..posterior import Prediction
+
+FEW = 3.0  # of a unit that a span has, at least, for it to be shown in that
+
+# Names that say their unit in another way.
+_SAME = dict.fromkeys(("jd", "mjd", "bjd", "hjd", "days"), "day") | dict.fromkeys(("years", "yr"), "year")
+_SAME |= {"hours": "hour", "minutes": "minute"} | dict.fromkeys(("sec", "second", "seconds"), "s")
 
 
 class Units(NamedTuple):
@@ -63,8 +70,32 @@ def standard(values: np.ndarray, name: str) -> tuple[Any, Any]:
     return mean[()], std[()]
 
 
-def unit_names(names: tuple[str, ...], times: tuple[bool, ...]) -> tuple[str, ...]:
-    """The unit of every input: days of times, what stands in the last brackets of a name, or the name."""
+def unit_names(names: tuple[str, ...], times: tuple[bool, ...], unit: str = "day") -> tuple[str, ...]:
+    """The unit of every input: ``unit`` of times, what stands in the last brackets of a name, or the name."""
     found = (re.search(r"[(\[]([^()\[\]]+)[)\]]$", name.strip()) for name in names)
-    plain = (name if unit is None else unit[1] for name, unit in zip(names, found, strict=True))
-    return tuple("day" if time else name for name, time in zip(plain, times, strict=True))
+    plain = (name if inside is None else inside[1] for name, inside in zip(names, found, strict=True))
+    return tuple(unit if time else _SAME.get(name.lower(), name) for name, time in zip(plain, times, strict=True))
+
+
+def shown_units(
+    names: tuple[str, ...], times: tuple[bool, ...], spans: np.ndarray, unit: str | None
+) -> tuple[tuple[str, ...], tuple[float, ...]]:
+    """The units in which frequencies of inputs are shown, and how much of an input each is.
+
+    Args:
+        names: What the inputs are called.
+        times: Which of them are times, in days.
+        spans: How far each extends, ``[d]``.
+        unit: That of times, one of ``UNITS``; None for the largest that the longest of them has a few of.
+    """
+    if unit is not None and unit not in UNITS:
+        raise ValueError(f"unit must be one of {', '.join(UNITS)}; got {unit!r}")
+    if unit is not None and not any(times):
+        raise ValueError(
+            f"unit={unit!r} is for inputs that are times, and these are numbers: write their unit in brackets behind "
+            "their name, such as 'time (s)'"
+        )
+    if unit is None:
+        longest = max((span for span, time in zip(spans, times, strict=True) if time), default=0.0)
+        unit = next((unit for unit, days in UNITS.items() if longest >= FEW * days), "s")
+    return unit_names(names, times, unit), tuple(UNITS[unit] if time else 1.0 for time in times)

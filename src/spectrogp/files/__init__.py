@@ -1,16 +1,16 @@
-"""Files: models as safetensors, tables as CSV and Parquet, and writing that never leaves half a file. No JAX."""
+"""Files: models as safetensors, tables of text, Parquet and sound, writing that never leaves half a file. No JAX."""
 
 from .atomic import FilePath, replace_file, try_lock, write_json
-from .cells import TableError, listed, quoted
+from .errors import TableError, listed, quoted
 from .models import ModelFileError, read_model, read_notes, save
-from .tables import column_names, read_columns, read_table, write_table
+from .tables import column_kinds, read_columns, read_table, write_table
 from .text import printable
 
 __all__ = [
     "FilePath",
     "ModelFileError",
     "TableError",
-    "column_names",
+    "column_kinds",
     "listed",
     "printable",
     "quoted",

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
-from typing import TypeAlias
 
 import numpy as np
 
-Place: TypeAlias = Callable[[int], str]  # names the file, the column, and the row with the given index
+from .dates import as_iso, is_date
+from .errors import Place, TableError, quoted, refuse
 
 LONGEST_CELL = 1_100  # characters of a number or time: the smallest float64, with all its zeros and digits, has 1,077
 
-_MISSING = {"", "na", "n/a", "nan", "nat", "none", "null"}
+_MISSING = {"", "na", "n/a", "<na>", "nan", "+nan", "-nan", "nat", "none", "null", "-", "--", "?"}
 # A time zone belongs to a time of day, and a fraction to seconds.
 _ISO = re.compile(
     r"\d{4}-\d\d(-\d\d([T ]\d\d(:\d\d(:\d\d(\.(?P<fraction>\d+))?)?)?"
@@ -22,6 +22,7 @@ _ISO = re.compile(
 )
 _EXAMPLE = "2001-05, 2001-05-30 or 2001-05-30T12:00:00"
 _INTEGER = re.compile(r"[+-]?\d+", flags=re.ASCII)
+_DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?", flags=re.ASCII)
 _SEPARATED = re.compile(r"[+-]?\d[\d.,'_\s]*([eE][+-]?\d+)?")
 
 _EXACT = 2**53  # up to here float64 holds all integers
@@ -32,35 +33,15 @@ _FIRST, _LAST = np.array(["0001-01-01", "9999-12-31T23:59:59.999999"], "datetime
 _FIRST_NS, _LAST_NS = divmod(-(2**63) + 1, 1000), divmod(2**63 - 1, 1000)
 
 
-class TableError(ValueError):
-    """A table that cannot be read or written; the message names the file, and the column and row where there is one."""
-
-
-# Errors
-
-
-def quoted(text: str, most: int = 60) -> str:
-    """A name or a cell in an error: quoted, with control characters escaped as ``repr`` does, and not endless."""
-    return repr(text) if len(text) <= most else f"{text[:most]!r}… ({len(text):,} characters)"
-
-
-def listed(names: Sequence[str], most: int = 10) -> str:
-    """Names as they may be shown, the first few of them."""
-    first = ", ".join(map(quoted, names[:most]))
-    return first if len(names) <= most else f"{first} … and {len(names) - most:,} more"
-
-
-def refuse(wrong: np.ndarray, place: Place, why: str) -> None:
-    """Raise if anything is wrong in a column, naming the first such row."""
-    if np.any(wrong):
-        raise TableError(f"{place(int(np.argmax(wrong)))}: {why}")
-
-
 def refuse_not_finite(values: np.ndarray, place: Place) -> None:
     """Raise if a number is missing (not a number) or infinite."""
-    wrong = ~np.isfinite(values)
-    if np.any(wrong):
-        refuse(wrong, place, "the value is " + ("missing" if np.isnan(values[np.argmax(wrong)]) else "infinite"))
+    refuse(np.isnan(values), place, "the value is missing")
+    refuse_infinite(values, place)
+
+
+def refuse_infinite(values: np.ndarray, place: Place) -> None:
+    """Raise if a number is infinite."""
+    refuse(np.isinf(values), place, "the value is infinite")
 
 
 def about_separators(text: str) -> str:
@@ -78,18 +59,63 @@ def about_separators(text: str) -> str:
 # Text
 
 
-def is_value(text: str) -> bool:
-    """Whether text is a number or a time."""
-    return _is_number(text) or bool(_ISO.fullmatch(text))
+def kind_of(cells: Sequence[str]) -> str:
+    """What a column holds, by some of its cells: "number", "time", "text", or "nothing" where all are missing."""
+    kinds = {_kind(cell.strip()) for cell in cells} - {"nothing"}
+    return kinds.pop() if len(kinds) == 1 else "text" if kinds else "nothing"
 
 
-def parsed(cells: list[str], place: Place) -> np.ndarray:
-    """A column of text as numbers, or as times if its first cell is one."""
+def _kind(text: str) -> str:
+    if text.lower() in _MISSING:
+        return "nothing"
+    if _ISO.fullmatch(text) or is_date(text):
+        return "time"
+    return "number" if _is_number(text) or _DECIMAL_COMMA.fullmatch(text) else "text"
+
+
+def with_points(columns: dict[str, list[str]]) -> dict[str, list[str]]:
+    """Columns of text with decimal points for decimal commas, where no number in them has a point already."""
+    joined = {name: "".join(cells) for name, cells in columns.items()}
+    commas = [name for name, text in joined.items() if "," in text]
+    if not commas:
+        return columns
+    for name, text in joined.items():
+        if "." in text and any("." in cell and _is_number(cell.strip()) for cell in columns[name]):
+            return columns
+    return columns | {
+        name: [c.replace(",", ".") if _DECIMAL_COMMA.fullmatch(c.strip()) else c for c in columns[name]]
+        for name in commas
+    }
+
+
+def parsed(cells: list[str], place: Place, *, missing: bool = False) -> np.ndarray:
+    """A column of text as numbers, or as times if its first value is one; what is ``missing`` is NaN, or refused."""
     if max(map(len, cells)) > LONGEST_CELL:
         i = next(i for i, cell in enumerate(cells) if len(cell) > LONGEST_CELL)
         raise TableError(f"{place(i)}: expected a number or a time, got {quoted(cells[i])}")
     cells = [cell.strip() for cell in cells]
-    refuse(np.array([cell.lower() in _MISSING for cell in cells]), place, "the value is missing")
+    gone = np.array([cell.lower() in _MISSING for cell in cells])
+    if not np.any(gone):
+        return _parsed(cells, place)
+    if not missing:
+        refuse(gone, place, "the value is missing")
+    rows = np.flatnonzero(~gone)
+    there = _parsed([cells[i] for i in rows], lambda i: place(int(rows[i]))) if len(rows) else np.empty(0)
+    return with_gaps(there, gone, place)
+
+
+def with_gaps(there: np.ndarray, gone: np.ndarray, place: Place) -> np.ndarray:
+    """Values in the rows that are not ``gone``, and NaN or NaT in those that are."""
+    if there.dtype.kind == "i":
+        refuse(gone, place, "the value is missing, beside integers that float64 does not hold: leave the row out")
+    whole = np.full(len(gone), np.nan if there.dtype.kind == "f" else "NaT", there.dtype)
+    whole[~gone] = there
+    return whole
+
+
+def _parsed(cells: list[str], place: Place) -> np.ndarray:
+    if is_date(cells[0]):
+        cells = as_iso(cells, place)
     return _parsed_times(cells, place) if _ISO.fullmatch(cells[0]) else _parsed_numbers(cells, place)
 
 

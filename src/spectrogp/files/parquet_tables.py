@@ -10,16 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from .cells import LONGEST_CELL, Place, TableError, integers, parsed, refuse, refuse_not_finite, times
-from .selection import place_in, refuse_too_many_values, wanted_of
+from .cells import LONGEST_CELL, integers, kind_of, parsed, refuse_infinite, refuse_not_finite, times, with_gaps
+from .errors import Place, TableError, refuse
+from .selection import looked_at, place_in, refuse_too_many_values, wanted_of
 from .text import printable
 
 # Columns, and groups of rows, of a file: pyarrow takes 30 µs and 7 kB for each before anything is read.
 LARGEST = 100_000
 
 
-def read(path: Path, columns: Sequence[str] | None) -> dict[str, np.ndarray]:
-    """The columns that are wanted, as numbers and times."""
+def read(path: Path, columns: Sequence[str] | None, *, missing: bool = False) -> dict[str, np.ndarray]:
+    """The columns that are wanted, as numbers and times; ``missing`` ones are NaN and NaT, or refused."""
     arrow, _ = _arrow(path)
     with _opened(path) as file:
         schema, metadata = file.schema_arrow, file.metadata
@@ -38,12 +39,15 @@ def read(path: Path, columns: Sequence[str] | None) -> dict[str, np.ndarray]:
         table.validate(full=True)
         if not table.num_rows:
             raise TableError(f"{path} has no rows of values")
-        found = {name: _converted(arrow, table[name], place_in(path, name)) for name in wanted}
+        found = {name: _converted(arrow, table[name], place_in(path, name), missing) for name in wanted}
     if old:
         with _opened(path, metadata, coerce_int96_timestamp_unit="ns") as file:
             table = file.read(columns=old)
             for name in old:
-                found[name] = _with_nanoseconds(found[name], table[name].to_numpy(), place_in(path, name))
+                gone = np.isnat(found[name])
+                there = table[name].to_numpy()[~gone]
+                whole = _with_nanoseconds(found[name][~gone], there, _among(np.flatnonzero(~gone), path, name))
+                found[name] = with_gaps(whole, gone, place_in(path, name))
     return found
 
 
@@ -54,10 +58,27 @@ def read_raw(path: Path) -> dict[str, np.ndarray]:
         return {name: table[name].to_numpy() for name in table.column_names}
 
 
-def names_of(path: Path) -> list[str]:
-    """The names of the columns."""
+def kinds_of(path: Path) -> dict[str, str]:
+    """What every column holds: by its type, and text by its first rows."""
+    arrow, _ = _arrow(path)
     with _opened(path) as file:
-        return list(file.schema_arrow.names)
+        schema = file.schema_arrow
+        text = [name for name in schema.names if _is_text(arrow, schema.field(name).type)]
+        first = next(file.iter_batches(looked_at(len(text)), columns=text), None) if text else None
+    return {
+        field.name: _kind(arrow, field.type)
+        if field.name not in text or first is None
+        else kind_of([cell or "" for cell in first[field.name].to_pylist()])
+        for field in schema
+    }
+
+
+def _kind(arrow: Any, kind: Any) -> str:
+    types = arrow.types
+    if types.is_timestamp(kind) or types.is_date(kind):
+        return "time"
+    number = types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)
+    return "number" if number else "text"
 
 
 def written(path: Path, columns: dict[str, np.ndarray]) -> bytes:
@@ -82,11 +103,22 @@ def _refuse_long_values(path: Path, metadata: Any) -> None:
         )
 
 
-def _converted(arrow: Any, column: Any, place: Place) -> np.ndarray:
+def _converted(arrow: Any, column: Any, place: Place, missing: bool) -> np.ndarray:
+    gone = column.is_null().to_numpy()
+    if not missing:
+        refuse(gone, place, "the value is missing")
+    if missing and np.any(gone):
+        rows = np.flatnonzero(~gone)
+        there = _present(arrow, column.drop_null(), lambda i: place(int(rows[i])), missing) if len(rows) else rows / 1.0
+        return with_gaps(there, gone, place)
+    return _present(arrow, column, place, missing)
+
+
+def _present(arrow: Any, column: Any, place: Place, missing: bool) -> np.ndarray:
+    """Values without gaps, but for those that text or floats have themselves."""
     kind, types = column.type, arrow.types
-    refuse(column.is_null().to_numpy(), place, "the value is missing")
     if types.is_dictionary(kind) and _is_text(arrow, kind.value_type):
-        return parsed([cell for chunk in column.chunks for cell in _cells(chunk)], place)
+        return parsed([cell for chunk in column.chunks for cell in _cells(chunk)], place, missing=missing)
     if types.is_decimal(kind):
         return parsed([format(value, "f") for value in column.to_pylist()], place)
     if types.is_timestamp(kind) or types.is_date(kind):
@@ -96,9 +128,15 @@ def _converted(arrow: Any, column: Any, place: Place) -> np.ndarray:
         return integers(values.tolist(), place) if values.itemsize == 8 else values.astype(np.float64)
     if types.is_floating(kind):
         values = column.to_numpy().astype(np.float64)
-        refuse_not_finite(values, place)
+        (refuse_infinite if missing else refuse_not_finite)(values, place)
         return values
     raise TableError(f"{place(0)}: expected a number or a time, got a column of {kind}")
+
+
+def _among(rows: np.ndarray, path: Path, name: str) -> Place:
+    """Names rows of a column by their place among some."""
+    place = place_in(path, name)
+    return lambda i: place(int(rows[i]))
 
 
 def _is_text(arrow: Any, kind: Any) -> bool:

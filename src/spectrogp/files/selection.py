@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from .cells import Place, TableError, listed, quoted
+from .errors import Place, TableError, listed, quoted
 
 COLUMNS = 10_000  # at most, when none are named: a second of reading
+LOOKED_AT = 200  # rows that tell what a column holds, at most
 VALUES = 100_000_000  # at most: 0.8 GB as numbers, and far more rows than any model here takes
 
 
@@ -37,6 +38,11 @@ def refuse_too_many_values(path: Path, rows: int, columns: int) -> None:
             f"{path} has {rows:,} rows or more of {columns:,} columns, more than {VALUES:,} values: "
             "name fewer columns, or take some of the rows"
         )
+
+
+def looked_at(columns: int) -> int:
+    """Rows that tell what so many columns hold: fewer of a wide table."""
+    return int(min(max(1_000_000 // max(columns, 1), 1), LOOKED_AT))
 
 
 def place_in(path: Path, name: str) -> Place:

@@ -1,4 +1,4 @@
-"""Tables in and out: CSV and Parquet files as named columns of numbers and times."""
+"""Tables in and out: text, Parquet and sound files as named columns of numbers and times."""
 
 from __future__ import annotations
 
@@ -10,45 +10,60 @@ from types import ModuleType
 import numpy as np
 from numpy.typing import ArrayLike
 
-from . import csv_tables, parquet_tables
+from . import csv_tables, parquet_tables, wav_tables
 from .atomic import FilePath, replace_file
-from .cells import TableError, integers, quoted, refuse_not_finite, times
+from .cells import integers, refuse_not_finite, times
+from .errors import TableError, quoted
 from .selection import place_in
 
+TEXT = (".csv", ".tsv", ".tab", ".txt", ".dat")
 
-def read_table(path: FilePath, columns: Sequence[str] | None = None) -> dict[str, np.ndarray]:
-    """The columns of a CSV or Parquet file by name: numbers as float64, times as datetime64[us].
+
+def read_table(path: FilePath, columns: Sequence[str] | None = None, *, missing: bool = False) -> dict[str, np.ndarray]:
+    """The columns of a table by name: numbers as float64, times as datetime64[us].
 
     Two kinds of columns keep digits that these would lose: integers of which one is beyond 2**53 are int64, and times
     of which one has digits beyond microseconds are datetime64[ns]. What none of these can hold is refused: integers
     beyond 64 bits, more than nine digits after the second, times outside the years 1 to 9999. Decimals are rounded to
     float64.
 
-    A CSV file is in UTF-8 with commas between the cells, and has the names in its first row. Numbers have a decimal
-    point and no other separators (``1_000`` is none). Times are written as in ISO 8601, and those with a time zone
-    become UTC. Rows are counted from 1, without the names.
+    A table of text is in UTF-8 and has the names in its first row, or in the last comment before the values (lines
+    that begin with # or %). Cells are separated by commas, semicolons, tabs, bars or white space, whichever splits the
+    names and the first row alike. Numbers have a decimal point and no other separators (``1_000`` is none); where
+    cells are not separated by commas, a decimal comma will do in a table without points. Times are written as in ISO
+    8601, and those with a time zone become UTC; or as 30.05.2001, 2001/05/30, and 30/05/2001 or 05/30/2001 where the
+    column tells which. Rows are counted from 1, without the names.
+
+    A sound file has the columns ``time (s)``, ``channel 1``, ``channel 2`` …
 
     Args:
-        path: A file whose name ends in .csv or .parquet.
+        path: A file whose name ends in .csv, .tsv, .tab, .txt or .dat (text, also with .gz), .parquet or .wav.
         columns: Those that are wanted, in their order (all of them when left out); the others may hold anything.
+        missing: Whether values may be missing (empty cells, NaN, NA, null …): they become NaN and NaT.
     """
     path = Path(path)
     with _reading(path) as form:
-        return form.read(path, columns)
+        found: dict[str, np.ndarray] = form.read(path, columns, missing=missing)
+        return found
 
 
 def read_columns(path: FilePath) -> dict[str, np.ndarray]:
-    """All columns of a CSV or Parquet file as they are: the text of a CSV file, the values of a Parquet file."""
+    """All columns of a table as they are: the text of a file of text, the values of a Parquet or sound file."""
     path = Path(path)
     with _reading(path) as form:
-        return form.read_raw(path)
+        found: dict[str, np.ndarray] = form.read_raw(path)
+        return found
 
 
-def column_names(path: FilePath) -> list[str]:
-    """The names of the columns of a CSV or Parquet file, whatever they hold."""
+def column_kinds(path: FilePath) -> dict[str, str]:
+    """What the columns of a table hold, by name: "number", "time", "text", or "nothing" where all is missing.
+
+    The first rows tell.
+    """
     path = Path(path)
     with _reading(path) as form:
-        return form.names_of(path)
+        found: dict[str, str] = form.kinds_of(path)
+        return found
 
 
 def write_table(path: FilePath, columns: Mapping[str, ArrayLike]) -> None:
@@ -62,7 +77,7 @@ def write_table(path: FilePath, columns: Mapping[str, ArrayLike]) -> None:
         columns: Numbers or times ``[n]``, by the names of the columns.
     """
     path = Path(path)
-    form = _format(path)
+    form = _writer(path)
     arrays = {name: np.asarray(column) for name, column in columns.items()}
     if not arrays or not all(isinstance(name, str) and name.strip() for name in arrays):
         raise TableError(f"{path}: a table has at least one column, and every column a name")
@@ -91,12 +106,29 @@ def _writable(array: np.ndarray, path: Path, name: str) -> np.ndarray:
 
 
 def _format(path: Path) -> ModuleType:
+    suffix = Path(path.stem).suffix if path.suffix.lower() == ".gz" else path.suffix
+    match suffix.lower():
+        case ".wav" if suffix == path.suffix:
+            return wav_tables
+        case ".parquet" if suffix == path.suffix:
+            return parquet_tables
+        case known if known in TEXT:
+            return csv_tables
+    raise TableError(
+        f"{path}: the name of a table ends in {', '.join(TEXT)} (or one of these and .gz), .parquet or .wav, "
+        f"got {path.suffix or 'no extension'!r}"
+    )
+
+
+def _writer(path: Path) -> ModuleType:
     match path.suffix.lower():
         case ".csv":
             return csv_tables
         case ".parquet":
             return parquet_tables
-    raise TableError(f"{path}: the name of a table ends in .csv or .parquet, got {path.suffix or 'no extension'!r}")
+    raise TableError(
+        f"{path}: the name of a table to be written ends in .csv or .parquet, got {path.suffix or 'no extension'!r}"
+    )
 
 
 @contextmanager

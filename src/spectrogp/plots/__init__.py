@@ -4,7 +4,6 @@ from .axes import (
     COLOURS,
     STYLE,
     decibels,
-    plain_log_axis,
     plot_components,
     plot_draws,
     plot_fit,
@@ -16,7 +15,8 @@ from .axes import (
     plot_spectrogram,
 )
 from .overview import PANELS, draw_panel, overview, spectrogram_figure
-from .report import LEVEL, Along, Labels, Report, summary
+from .report import LEVEL, Along, Labels, Report, frequency_unit, summary
+from .scales import plain_log_axis
 
 __all__ = [
     "COLOURS",
@@ -28,6 +28,7 @@ __all__ = [
     "Report",
     "decibels",
     "draw_panel",
+    "frequency_unit",
     "overview",
     "plain_log_axis",
     "plot_components",

@@ -9,13 +9,17 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+from matplotlib.colors import LinearSegmentedColormap, PowerNorm
+from matplotlib.patheffects import withStroke
 from numpy.typing import ArrayLike
 
-from ..initialise import windowed_power
+from ..choices import SCALINGS
+from .periodogram import share_explained, window_widths
+from .scales import plain_log_axis
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.collections import QuadMesh
     from matplotlib.image import AxesImage
 
     from ..posterior import Band
@@ -23,6 +27,8 @@ if TYPE_CHECKING:
 # A colour-blind safe cycle (Okabe & Ito), in the order in which lines are drawn.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 INTENDED = "#00E5FF"
+# White for nothing, so that lines in the colours of components can be seen over it, and never quite black.
+GREYS = LinearSegmentedColormap.from_list("greys", ["#ffffff", "#d9d9d9", "#969696", "#3d3d3d"])
 
 STYLE: dict[Any, Any] = {
     "font.size": 8,
@@ -44,10 +50,20 @@ STYLE: dict[Any, Any] = {
 }
 
 
-def decibels(density: Any, depth: float = 40.0) -> np.ndarray:
-    """Decibels below the largest value of a ``density``, down to −``depth``: ridges differ by orders of magnitude."""
+def decibels(density: Any, depth: float = 40.0, *, scaling: str = "record") -> np.ndarray:
+    """Decibels below the largest value of a density, down to −``depth``: ridges differ by orders of magnitude.
+
+    Args:
+        density: ``[n, m]``, over inputs and frequencies.
+        depth: Where it ends.
+        scaling: "record" for the largest value of all; "column" for that at every input by itself, which shows what
+            is weak for a while.
+    """
+    if scaling not in SCALINGS:
+        raise ValueError(f"scaling must be one of {', '.join(SCALINGS)}; got {scaling!r}")
     density = np.asarray(density)
-    return 10.0 * np.log10(np.maximum(density / np.max(density), 10.0 ** (-depth / 10.0)))
+    largest = np.max(density, axis=-1, keepdims=True) if scaling == "column" else np.max(density)
+    return 10.0 * np.log10(np.maximum(density / np.maximum(largest, 1e-300), 10.0 ** (-depth / 10.0)))
 
 
 def plot_draws(axes: Axes, x: Any, draws: Any) -> None:
@@ -83,28 +99,40 @@ def plot_kernel_matrix(axes: Axes, x: Any, K: Any) -> AxesImage:
 
 
 def plot_spectrogram(
-    axes: Axes, x: Any, frequency: ArrayLike, density: Any, *, vmin: float = 0.0, vmax: float | None = None
-) -> AxesImage:
+    axes: Axes,
+    x: Any,
+    frequency: ArrayLike,
+    density: Any,
+    *,
+    vmin: float = 0.0,
+    vmax: float | None = None,
+    cmap: Any = "magma",
+    gamma: float = 1.0,
+) -> AxesImage | QuadMesh:
     """Spectral density over one input and frequency.
 
     Args:
         axes: Where to draw.
         x: Inputs ``[n]``, a regular grid.
-        frequency: Frequencies ``[m]``, a regular grid.
+        frequency: Frequencies ``[m]``, rising; those that are not evenly spaced make the axis logarithmic.
         density: ``[n, m]``.
         vmin: The darkest value; lower ones, as cross terms have them below zero, are shown as it.
         vmax: The brightest value; the largest when left out.
+        cmap: A colour map of matplotlib.
+        gamma: Power of the values that is proportional to the colour: below 1, what is weak shows better.
     """
-    image = axes.imshow(
-        np.asarray(density).T,
-        origin="lower",
-        aspect="auto",
-        extent=(float(np.min(x)), float(np.max(x)), float(np.min(frequency)), float(np.max(frequency))),
-        cmap="magma",
-        vmin=vmin,
-        vmax=float(np.max(density)) if vmax is None else vmax,
-        interpolation="bilinear",
-    )
+    x, frequency, values = np.asarray(x), np.asarray(frequency), np.asarray(density).T
+    norm = PowerNorm(gamma, vmin=vmin, vmax=float(np.max(density)) if vmax is None else vmax)
+    style: dict[str, Any] = {"cmap": cmap, "norm": norm}
+    steps = np.diff(frequency)
+    image: AxesImage | QuadMesh
+    if np.ptp(steps) <= 1e-6 * np.max(steps):
+        ends = (float(np.min(x)), float(np.max(x)), float(frequency[0]), float(frequency[-1]))
+        image = axes.imshow(values, origin="lower", aspect="auto", extent=ends, interpolation="bilinear", **style)
+    else:
+        image = axes.pcolormesh(x, frequency, values, shading="gouraud", rasterized=True, **style)
+        axes.set(xlim=(np.min(x), np.max(x)), ylim=(frequency[0], frequency[-1]))
+        plain_log_axis(axes)
     axes.spines[:].set_visible(True)
     return image
 
@@ -127,7 +155,7 @@ def plot_ridge(axes: Axes, x: Any, frequency: ArrayLike, *, label: str | None = 
     axes.plot(x, frequency, label=label, **style)
 
 
-def plot_fit(axes: Axes, x: Any, y: ArrayLike, at: Any, function: Band, outputs: Band) -> None:
+def plot_fit(axes: Axes, x: Any, y: ArrayLike, at: Any, function: Band, outputs: Band, *, level: float = 0.9) -> None:
     """Data, the mean, and the bands of the function and of new outputs.
 
     Args:
@@ -137,13 +165,15 @@ def plot_fit(axes: Axes, x: Any, y: ArrayLike, at: Any, function: Band, outputs:
         at: Inputs ``[t]`` of the bands.
         function: Band ``[t]`` of the function.
         outputs: Band ``[t]`` of new outputs.
+        level: Probability of both bands, for the legend.
     """
-    colour = COLOURS[0]
-    _fill(axes, at, outputs.lower, outputs.upper, color=colour, alpha=0.15, label="90 % of outputs")
-    _fill(axes, at, function.lower, function.upper, color=colour, alpha=0.4, label="90 % band of the function")
-    size = float(np.clip(40.0 / np.sqrt(max(len(x), 1)), 0.8, 3.0))
-    axes.plot(x, y, ".", color="0.35", markersize=size, markeredgewidth=0, label="data", zorder=1.5, rasterized=True)
-    axes.plot(at, function.mean, color=colour, linewidth=1.0, label="mean")
+    # In greys: a colour is that of a component.
+    colour, share = "0.4", f"{100.0 * level:.3g} %"
+    _fill(axes, at, outputs.lower, outputs.upper, color=colour, alpha=0.2, label=f"{share} of outputs")
+    _fill(axes, at, function.lower, function.upper, color=colour, alpha=0.45, label=f"{share} band of the function")
+    size = float(np.clip(45.0 / np.sqrt(max(len(x), 1)), 1.0, 3.0))
+    axes.plot(x, y, ".", color="black", markersize=size, markeredgewidth=0, label="data", zorder=2.5, rasterized=True)
+    axes.plot(at, function.mean, color=colour, linewidth=0.8, label="mean")
     axes.set_xlim(np.min(at), np.max(at))
 
 
@@ -157,18 +187,20 @@ def plot_frequency(
         x: Inputs ``[n]``.
         band: Frequencies ``[n, a]``.
         label: For a legend.
-        over: Whether they lie over a spectrogram: then they are white, the bands dotted edges.
+        over: Whether they lie over a spectrogram: then the ends of bands are dotted lines, and nothing is filled.
         truth: The true frequencies ``[n, a]``, where they are known, drawn dashed.
     """
     if over:
-        axes.plot(x, band.mean, color="white", linewidth=0.8)
-        for end in (band.lower, band.upper):
-            if end is not None:
-                axes.plot(x, end, color="white", linewidth=0.7, linestyle=(0, (1, 1.5)))
+        for k in range(band.mean.shape[1]):
+            colour, edge = COLOURS[k % len(COLOURS)], [withStroke(linewidth=2.0, foreground="white", alpha=0.6)]
+            axes.plot(x, band.mean[:, k], color=colour, linewidth=1.0, path_effects=edge, label=None if k else label)
+            for end in (band.lower, band.upper):
+                if end is not None:
+                    axes.plot(x, end[:, k], color=colour, linewidth=0.8, linestyle=(0, (1, 1.2)))
     else:
         _plot_bands(axes, x, band, label)
     if truth is not None:
-        style: dict[str, Any] = {"color": INTENDED if over else "black", "linestyle": (0, (4, 3)), "linewidth": 1.0}
+        style: dict[str, Any] = {"color": "black", "linestyle": (0, (4, 3)), "linewidth": 1.0}
         for k, line in enumerate(np.asarray(truth).T):
             axes.plot(x, line, label="truth" if k == 0 else None, **style)
 
@@ -196,7 +228,7 @@ def plot_functions(axes: Sequence[Axes], x: Any, functions: Mapping[str, Band]) 
 
 
 def plot_components(axes: Sequence[Axes], x: Any, components: Band) -> None:
-    """The part of every component, one panel each on a common scale, with its credible band.
+    """The part of every component, one panel and one scale each, with its credible band.
 
     Args:
         axes: Where to draw, one for each component.
@@ -207,43 +239,32 @@ def plot_components(axes: Sequence[Axes], x: Any, components: Band) -> None:
         _plot_band(panel, x, components, k, COLOURS[k % len(COLOURS)])
         panel.axhline(0.0, color="0.7", linewidth=0.5, zorder=0.5)
         panel.set_xlim(np.min(x), np.max(x))
-        panel.annotate(
-            f"component {k + 1}", (0.01, 1.0), xycoords="axes fraction", va="top", color=COLOURS[k % len(COLOURS)]
-        )
-    limit = 1.35 * max(float(np.max(np.abs(part))) for part in components if part is not None)
-    for panel in axes:
-        panel.set_ylim(-limit, limit)
+        panel.set_title(f"component {k + 1}", loc="left", color=COLOURS[k % len(COLOURS)], fontsize=8, pad=2.0)
+        limit = 1.1 * max(float(np.max(np.abs(part[:, k]))) for part in components if part is not None)
+        panel.set_ylim(-limit or -1.0, limit or 1.0)
 
 
 def plot_periodogram(
-    axes: Axes, x: Any, y: ArrayLike, frequency: ArrayLike, *, width: float | None = None
-) -> AxesImage:
+    axes: Axes, x: Any, y: ArrayLike, frequency: ArrayLike, *, width: float | None = None, cmap: Any = "magma"
+) -> AxesImage | QuadMesh:
     """The same data without a model: the power of a Lomb–Scargle periodogram in a sliding Gaussian window.
 
-    Power is the share of the variance in the window that a sinusoid explains, from 0 to 1.
+    Power is the share of the variance in the window, beside a line, that a sinusoid explains, from 0 to 1.
 
     Args:
         axes: Where to draw.
         x: Inputs ``[n]``, of any sampling.
         y: Outputs ``[n]``.
-        frequency: ``[m]``, in cycles per unit.
-        width: Standard deviation of the window; a sixteenth of the span when left out.
+        frequency: ``[m]``, in cycles per unit, rising; those that are not evenly spaced make the axis logarithmic.
+        width: Standard deviation of the window; by default one cycle of every frequency, or what holds thirty rows.
+        cmap: A colour map of matplotlib.
     """
-    x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
+    x, y, frequency = (np.asarray(part, np.float64) for part in (x, y, frequency))
     centres = np.linspace(np.min(x), np.max(x), 200)
-    power = windowed_power(x, y, centres, np.asarray(frequency), np.ptp(x) / 16.0 if width is None else width)
-    return plot_spectrogram(axes, centres, frequency, power, vmax=1.0)
-
-
-def plain_log_axis(axes: Axes) -> None:
-    """A logarithmic vertical axis for what is drawn in ``axes``, with a handful of ticks written as plain numbers."""
-    axes.set_yscale("log")
-    low, high = axes.get_ylim()
-    decades = np.log10(high / low)
-    subs = (1.0, 2.0, 5.0) if decades < 1.5 else (1.0, 3.0) if decades < 3.0 else (1.0,)
-    axes.yaxis.set_major_locator(LogLocator(subs=subs, numticks=50))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.yaxis.set_minor_locator(NullLocator())
+    widths = window_widths(x, frequency) if width is None else np.full(len(frequency), width)
+    return plot_spectrogram(
+        axes, centres, frequency, share_explained(x, y, centres, frequency, widths), vmax=1.0, cmap=cmap
+    )
 
 
 def _plot_bands(axes: Axes, x: Any, band: Band, label: str | None = None) -> None:

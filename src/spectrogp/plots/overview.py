@@ -7,55 +7,75 @@ from typing import Any
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
-from matplotlib.image import AxesImage
+from matplotlib.patheffects import withStroke
 
 from ..models import Moments
 from ..posterior import Band, LocalDraws
 from .axes import (
     COLOURS,
+    GREYS,
     STYLE,
     decibels,
     plot_components,
     plot_fit,
     plot_frequency,
     plot_functions,
-    plot_periodogram,
     plot_spectrogram,
 )
+from .periodogram import share_explained, window_widths
 from .report import LEVEL, Along, Labels, Report
+from .scales import date_axis, period_axis, plain_log_axis
 
 PANELS = ("fit", "spectrogram", "frequency", "periodogram", "amplitude", "lengthscale")
-RANGE = 40.0  # of a spectrogram's colours, in dB
+CELLS = 200  # of the axis of frequencies
+COLUMNS = 250  # of a spectrogram, at most
+SHALLOWEST, DEEPEST = 25.0, 60.0  # range of a spectrogram's colours, in dB
+BELOW = 15.0  # dB of colours below the ridge of the weakest component
+WIDE = 8.0  # times the lowest frequency is the highest, or the end of the axis, where it is logarithmic
+TICK = 0.55  # inches that the label of a date takes, with what keeps it apart from the next
 
 
-def overview(report: Report, *, truth: Any = None) -> Figure:
+def overview(report: Report, *, truth: Any = None, scaling: str = "record", period: bool = False) -> Figure:
     """One figure of a fit.
 
     For one input: the fit, the spectrogram with the frequencies and their bands, the same data without a model
-    (windowed Lomb–Scargle), the functions of the kernel, and the components of the signal if there are several. For
-    several inputs: predicted against observed outputs, and the spectrogram along each input.
+    (windowed Lomb–Scargle) over all frequencies that were looked for, the functions of the kernel, and the components
+    of the signal if there are several; a component has one colour throughout. For several inputs: predicted against
+    observed outputs, and the spectrogram along each input.
 
     Args:
         report: What the fit has to say.
         truth: A callable that gives the true frequencies ``[t, a]`` at inputs ``[t, d]``, where they are known.
+        scaling: Of the spectrogram's colours: "record" for decibels below its largest value, "column" for decibels
+            below the largest at every input.
+        period: Whether periods stand at the left of axes of frequencies, and not at the right.
     """
     with matplotlib.rc_context(STYLE):
-        return _of_one_input(report, truth) if report.grid is not None else _of_several_inputs(report)
+        if report.grid is None:
+            return _of_several_inputs(report, scaling)
+        return _of_one_input(report, truth, scaling, period)
 
 
-def spectrogram_figure(along: Along, labels: Labels) -> Figure:
+def spectrogram_figure(
+    along: Along, labels: Labels, *, level: float = LEVEL, scaling: str = "record", period: bool = False
+) -> Figure:
     """The spectrogram along one input, with the frequencies and their bands over it.
 
     Args:
         along: What the kernel says along that input.
         labels: How inputs and output are called.
+        level: Probability of the bands.
+        scaling: "record" for decibels below the largest value, "column" for decibels below that at every input.
+        period: Whether periods stand at the left, and not at the right.
     """
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(5.0, 3.2), layout="constrained")
+        figure = Figure(figsize=(5.0, 3.4), layout="constrained")
         panel = figure.subplots()
-        figure.colorbar(_spectrogram(panel, along, labels.drawn), ax=panel, label="density (dB)", pad=0.02)
+        image = _spectrogram(panel, along, labels.drawn, level, scaling)
+        if len(labels.x) == 1:
+            period_axis(panel, f"period ({labels.drawn.units[0]})", left=period)
+        _colours(figure, image, panel, _density_label(scaling))
     return figure
 
 
@@ -71,69 +91,74 @@ def draw_panel(name: str, report: Report, axes: Axes) -> None:
         raise ValueError(f"a panel is one of {', '.join(PANELS)}; got {name!r}")
     if report.grid is None and name != "spectrogram":
         raise ValueError(f"for several inputs there is the panel 'spectrogram' only, got {name!r}")
-    along, labels = report.along[0], report.labels.drawn
+    along, labels, level = report.along[0], report.labels.drawn, report.level
     t, local = along.at[:, along.axis], along.local
     match name:
         case "fit":
             _fit(axes, report)
         case "spectrogram":
-            _spectrogram(axes, along, labels)
+            _spectrogram(axes, along, labels, level, "record")
         case "frequency":
-            plot_frequency(axes, t, _frequency(along))
-            axes.set(ylabel=f"cycles per {labels.units[0]}", xlim=(np.min(t), np.max(t)), ylim=(0.0, None))
+            plot_frequency(axes, t, _frequency(along, level))
+            axes.set(ylabel=labels.frequency(), xlim=(np.min(t), np.max(t)), ylim=(0.0, None))
         case "periodogram":
-            _periodogram(axes, report, _highest(along))
-            axes.set_ylabel(f"cycles per {labels.units[0]}")
+            _periodogram(axes, report)
         case _:
-            functions = _functions(local, labels)
+            functions = _functions(local, labels, level)
             if name not in functions:
                 raise ValueError(f"this kernel has no {name}")
             plot_functions([axes], t, {functions[name][0]: functions[name][1]})
     _label_input(axes, labels, along.axis)
 
 
-def _of_one_input(report: Report, truth: Any) -> Figure:
-    along, labels = report.along[0], report.labels.drawn
-    t, local, frequency = along.at[:, 0], along.local, _frequency(along)
-    layout: Any = [["fit"] * 2, ["spectrogram", "periodogram"], ["amplitude", "lengthscale"]]
+def _of_one_input(report: Report, truth: Any, scaling: str, period: bool) -> Figure:
+    along, labels, level = report.along[0], report.labels.drawn, report.level
+    t, frequency, functions = along.at[:, 0], _frequency(along, level), _functions(along.local, labels, level)
+    layout: Any = [["fit"] * 2, ["spectrogram", "periodogram"], [*functions] * (3 - len(functions))]
     count = 0 if report.components is None else report.components.mean.shape[1]
     below = [f"component {k}" for k in range(count)]
     layout += [[name] * 2 for name in below]
-    heights = [1.0, 1.2, 0.8, *([0.5] * count)]
+    heights = [1.0, 1.6, 0.8, *([0.5] * count)]
     figure = Figure(figsize=(7.2, 1.85 * sum(heights) + 0.4), layout="constrained")
     panels: dict[str, Axes] = figure.subplot_mosaic(layout, height_ratios=heights)
 
     _fit(panels["fit"], report)
     panels["fit"].legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=4, borderaxespad=0.2, markerscale=2.5)
 
-    known, highest = None if truth is None else truth(along.at), _highest(along)
-    image = _density(panels["spectrogram"], along, highest)
-    plot_frequency(panels["spectrogram"], t, frequency, over=True, truth=known)
-    power = _periodogram(panels["periodogram"], report, highest)
-    plot_frequency(panels["periodogram"], t, frequency._replace(lower=None, upper=None), over=True, truth=known)
-    panels["periodogram"].set(ylim=(0.0, highest), facecolor="black")
-    for name in ("spectrogram", "periodogram"):
-        panels[name].set_ylabel(f"cycles per {labels.units[0]}")
-    figure.colorbar(image, ax=panels["spectrogram"], label="density (dB)", pad=0.02)
-    figure.colorbar(power, ax=panels["periodogram"], label="share of variance", pad=0.02)
+    known = None if truth is None else truth(along.at)
+    image = _density(panels["spectrogram"], along, level, scaling)
+    power = _periodogram(panels["periodogram"], report)
+    for name, band in (("spectrogram", frequency), ("periodogram", frequency._replace(lower=None, upper=None))):
+        limits = panels[name].get_ylim()
+        plot_frequency(panels[name], t, band, over=True, truth=known)
+        panels[name].set(ylim=limits, ylabel=labels.frequency())
+        period_axis(panels[name], f"period ({labels.units[0]})", left=period)
+    _colours(figure, image, panels["spectrogram"], _density_label(scaling))
+    _colours(figure, power, panels["periodogram"], "share of the variance in a window")
     if known is not None:
-        panels["spectrogram"].legend(loc="upper center", labelcolor="white")
+        panels["spectrogram"].legend(loc="upper center")
+    elif frequency.mean.min() > 0:
+        # What is slower is a trend, of which no cycle was seen.
+        _mark_record(panels["spectrogram"], labels.sizes[0] / float(np.ptp(t)), "one cycle in the record")
 
-    functions = _functions(local, labels)
-    if "lengthscale" not in functions:
-        panels["lengthscale"].set_axis_off()
     plot_functions([panels[name] for name in functions], t, dict(functions.values()))
+    if "lengthscale" in functions:
+        length, panel = float(np.ptp(t)) / labels.sizes[0], panels["lengthscale"]
+        if panel.get_yscale() == "log":
+            panel.set_ylim(min(panel.get_ylim()[0], max(0.7 * length, 0.1 * panel.get_ylim()[0])), None)
+        _mark_record(panel, length, "length of the record")
     if report.components is not None:
         plot_components([panels[name] for name in below], t, report.components)
     titles = {
         "fit": "data and fit",
-        "spectrogram": "spectrogram, "
-        + ("frequency (MAP: no band)" if frequency.lower is None else "frequency, 90 % band"),
+        "spectrogram": "model: spectrogram, frequency"
+        + (" (MAP: no band)" if frequency.lower is None else f", {100.0 * level:.3g} % band"),
         "periodogram": "data alone: windowed Lomb–Scargle",
-        **{name: name for name in functions},
+        "amplitude": "amplitude σ of components",
+        "lengthscale": "lengthscale ℓ: coherence",
     }
-    for letter, (name, title) in zip("abcde", titles.items(), strict=False):
-        panels[name].set_title(f"({letter}) {title}", loc="left")
+    for letter, name in zip("abcde", ("fit", "spectrogram", "periodogram", *functions), strict=False):
+        panels[name].set_title(f"({letter}) {titles[name]}", loc="left")
     for name, panel in panels.items():
         _label_input(panel, labels, 0, hidden=name in below[:-1])
         if name in below:
@@ -141,7 +166,7 @@ def _of_one_input(report: Report, truth: Any) -> Figure:
     return figure
 
 
-def _of_several_inputs(report: Report) -> Figure:
+def _of_several_inputs(report: Report, scaling: str) -> Figure:
     labels, y, mean = report.labels.drawn, report.y, report.rows.function.mean
     figure = Figure(figsize=(2.5 * (len(report.along) + 1), 2.7), layout="constrained")
     first, *others = figure.subplots(1, len(report.along) + 1)
@@ -150,7 +175,7 @@ def _of_several_inputs(report: Report) -> Figure:
     first.plot(y, mean, ".", color=COLOURS[0], markersize=2.0, markeredgewidth=0, rasterized=True)
     first.set(xlabel=f"{labels.y}, observed", ylabel=f"{labels.y}, predicted", aspect="equal", title="fit")
     for along, panel in zip(report.along, others, strict=True):
-        _spectrogram(panel, along, labels)
+        _spectrogram(panel, along, labels, report.level, scaling)
     return figure
 
 
@@ -158,71 +183,119 @@ def _of_several_inputs(report: Report) -> Figure:
 
 
 def _fit(panel: Axes, report: Report) -> None:
-    grid, t = report.grid, report.along[0].at[:, 0]
+    grid, t, level = report.grid, report.along[0].at[:, 0], report.level
     if grid is not None:
-        plot_fit(panel, report.X[:, 0], report.y, t, _band(grid.function), _band(grid.output))
+        bands = (_band(moments, level) for moments in (grid.function, grid.output))
+        plot_fit(panel, report.X[:, 0], report.y, t, *bands, level=level)
     panel.set_ylabel(report.labels.drawn.y)
 
 
-def _spectrogram(panel: Axes, along: Along, labels: Labels) -> AxesImage:
+def _spectrogram(panel: Axes, along: Along, labels: Labels, level: float, scaling: str) -> Any:
     """Spectrogram along an input, the others in the middle of theirs, with frequencies and bands."""
-    frequency = _frequency(along)
-    image = _density(panel, along, _highest(along))
+    frequency = _frequency(along, level)
+    image = _density(panel, along, level, scaling)
+    limits = panel.get_ylim()
     plot_frequency(panel, along.at[:, along.axis], frequency, over=True)
-    panel.set_ylabel(f"cycles per {labels.units[along.axis]}")
-    panel.set_title("spectrogram, frequency" + ("" if frequency.lower is None else " with 90 % band"))
+    panel.set(ylim=limits, ylabel=labels.frequency(along.axis))
+    band = "" if frequency.lower is None else f" with {100.0 * level:.3g} % band"
+    panel.set_title(f"spectrogram, frequency{band}")
     _label_input(panel, labels, along.axis)
     return image
 
 
-def _density(panel: Axes, along: Along, highest: float) -> AxesImage:
-    edges = np.linspace(0.0, highest, 301)
-    density = decibels(along.local.density(edges, along.axis), RANGE)
-    return plot_spectrogram(panel, along.at[:, along.axis], edges, density, vmin=-RANGE, vmax=0.0)
+def _density(panel: Axes, along: Along, level: float, scaling: str) -> Any:
+    """The model's spectrogram, over the frequencies that it has."""
+    low, high = _limits(along, level)
+    log = low > 0 and high > WIDE * low
+    edges = np.geomspace(low, high, CELLS + 1) if log else np.linspace(low, high, CELLS + 1)
+    columns = np.unique(np.linspace(0, len(along.at) - 1, COLUMNS).astype(int))
+    some = LocalDraws(*(None if part is None else part[:, columns] for part in along.local))
+    depth = decibels(some.density(edges, along.axis), DEEPEST, scaling=scaling)
+    frequency = np.abs(np.mean(some.frequency[..., along.axis], axis=0))
+    cell: Any = np.clip(np.searchsorted(edges, frequency) - 1, 0, CELLS - 1)
+    ridges = np.median(np.take_along_axis(depth, cell, axis=1), axis=0)
+    lowest = float(np.clip(np.min(ridges) - BELOW, -DEEPEST, -SHALLOWEST))
+    x = along.at[columns, along.axis]
+    middle = np.sqrt(edges[1:] * edges[:-1]) if log else 0.5 * (edges[1:] + edges[:-1])
+    image = plot_spectrogram(panel, x, middle, depth, vmin=lowest, vmax=0.0, cmap=GREYS)
+    panel.set_ylim(low, high)
+    if log:
+        plain_log_axis(panel)
+    return image
 
 
-def _periodogram(panel: Axes, report: Report, highest: float) -> AxesImage:
-    """The data without a model, in windows of about two cycles of the strongest component.
+def _periodogram(panel: Axes, report: Report) -> Any:
+    """The data without a model, at all frequencies that were looked for: it shows what the model has missed."""
+    labels, along = report.labels.drawn, report.along[0]
+    _, high = _limits(along, report.level)
+    lowest, highest = report.band[:, 0]
+    lowest, highest = (lowest, max(highest, high)) if highest > lowest > 0 else (high / CELLS, high)
+    log = highest > WIDE * high or highest > WIDE * WIDE * lowest
+    frequency = np.geomspace(lowest, highest, CELLS) if log else np.linspace(lowest, highest, CELLS)
+    t, y = report.record if report.record is not None else (report.X[:, 0], report.y)
+    centres, inside = np.linspace(np.min(t), np.max(t), COLUMNS), frequency / labels.sizes[0]
+    share = share_explained(t, y, centres, inside, window_widths(t, inside))
+    image = plot_spectrogram(panel, centres, frequency, share, vmax=1.0, cmap=GREYS, gamma=0.5)
+    panel.set(ylabel=labels.frequency(), xlim=(np.min(t), np.max(t)))
+    return image
 
-    Shorter ones see nothing, longer ones no change; a kernel without frequencies has the widest.
-    """
-    local, x = report.along[0].local, report.X[:, 0]
-    strongest = int(np.argmax(local.weight.mean(axis=(0, 1))))
-    middle, span = float(np.median(np.mean(local.frequency[..., strongest, 0], axis=0))), float(np.ptp(x))
-    width = float(np.clip(0.45 / middle, 0.01 * span, 0.15 * span)) if middle > 0 else 0.15 * span
-    return plot_periodogram(panel, x, report.y, np.linspace(0.0, highest, 201)[1:], width=width)
 
-
-def _functions(local: LocalDraws, labels: Labels) -> dict[str, tuple[str, Band]]:
+def _functions(local: LocalDraws, labels: Labels, level: float) -> dict[str, tuple[str, Band]]:
     """The functions of the kernel by name, each with the label of its axis."""
-    functions = {"amplitude": (f"σ ({labels.y})", Band.over(local.amplitude, LEVEL))}
+    functions = {"amplitude": (f"σ ({labels.y})", Band.over(local.amplitude, level))}
     if local.lengthscale is not None:
-        functions["lengthscale"] = f"ℓ ({labels.units[0]})", Band.over(local.lengthscale[..., 0], LEVEL)
+        functions["lengthscale"] = f"ℓ ({labels.units[0]})", Band.over(local.lengthscale[..., 0], level)
     return functions
 
 
-def _frequency(along: Along) -> Band:
+def _frequency(along: Along, level: float) -> Band:
     """Frequencies ``[g, a]`` along the input."""
-    return Band.over(np.abs(along.local.frequency[..., along.axis]), LEVEL)
+    return Band.over(np.abs(along.local.frequency[..., along.axis]), level)
 
 
-def _highest(along: Along) -> float:
-    """Where the axis of frequencies ends."""
-    frequency = _frequency(along)
-    upper = frequency.mean if frequency.upper is None else frequency.upper
-    wide = np.max(frequency.mean + 2.0 * np.median(along.local.bandwidth[..., along.axis], axis=0))
-    bound = 2.0 * np.max(upper) if np.max(upper) > 0 else wide
-    return 1.25 * float(max(np.quantile(upper, 0.98), np.max(frequency.mean), min(wide, bound))) or 1.0
+def _limits(along: Along, level: float) -> tuple[float, float]:
+    """Where the axis of the model's frequencies begins and ends; at zero, where that is near."""
+    band = _frequency(along, level)
+    ends = band._replace(lower=band.mean, upper=band.mean) if band.lower is None else band
+    mean, width = band.mean, np.median(along.local.bandwidth[..., along.axis], axis=0)
+    # Lines that are broader than their frequency, as those of kernels without one, are shown as far as they matter.
+    broad = np.minimum(2.0 * width, np.where(mean > 0, 2.0 * mean, np.inf))
+    high = float(max(np.quantile(ends.upper, 0.98), np.max(mean), np.quantile(mean + broad, 0.98))) or 1.0
+    low = float(min(np.quantile(ends.lower, 0.02), np.min(mean)))
+    if low > 0 and np.max(mean) > WIDE * np.min(mean):  # a logarithmic axis
+        return max(low, np.min(mean) / 3.0) / 1.3, 1.3 * high
+    margin = max(0.25 * (high - low), 0.08 * high)
+    return (0.0 if low < 0.4 * high or np.any(width > mean) else low - margin), high + margin
+
+
+def _mark_record(panel: Axes, at: float, label: str) -> None:
+    """The length of the record beside lengthscales, or its frequency beside others, if the axis holds it."""
+    low, high = panel.get_ylim()
+    if low < at < high:
+        panel.axhline(at, color="0.2", linewidth=0.8, linestyle=(0, (5, 2)))
+        above = {"xycoords": ("axes fraction", "data"), "xytext": (-2, 2), "textcoords": "offset points"}
+        text = panel.annotate(label, (1.0, at), ha="right", va="bottom", fontsize=7, **above)  # type: ignore[arg-type]
+        text.set_path_effects([withStroke(linewidth=2.0, foreground="white")])
+
+
+def _density_label(scaling: str) -> str:
+    return f"spectral density (dB below its maximum{' at each input' * (scaling == 'column')})"
+
+
+def _colours(figure: Figure, image: Any, panel: Axes, label: str) -> None:
+    """A scale of colours below a panel."""
+    figure.colorbar(image, ax=panel, label=label, location="bottom", pad=0.02, aspect=35, shrink=0.9)
 
 
 def _label_input(panel: Axes, labels: Labels, axis: int, *, hidden: bool = False) -> None:
     if labels.times[axis]:
-        locator = AutoDateLocator(minticks=3)  # type: ignore[no-untyped-call]
-        panel.xaxis.set_major_locator(locator)
-        panel.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
+        figure: Any = panel.get_figure()
+        spec = panel.get_subplotspec()
+        share = 1.0 if spec is None else len(spec.colspan) / spec.get_gridspec().ncols
+        date_axis(panel, int(share * figure.get_figwidth() * 0.75 / TICK))
     panel.tick_params(labelbottom=not hidden)
     panel.set_xlabel("" if hidden else labels.x[axis])
 
 
-def _band(moments: Moments) -> Band:
-    return Band.normal(moments.mean, moments.std, LEVEL)
+def _band(moments: Moments, level: float) -> Band:
+    return Band.normal(moments.mean, moments.std, level)

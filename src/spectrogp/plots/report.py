@@ -9,22 +9,36 @@ import numpy as np
 from ..files import printable
 from ..posterior import Band, LocalDraws, Prediction
 
-LEVEL = 0.9  # of all bands
+LEVEL = 0.9  # of all bands, unless another is asked for
 
 
 class Labels(NamedTuple):
-    """What inputs ``x`` and output ``y`` are called, the ``units`` of inputs, and which hold ``times`` (as days)."""
+    """How inputs ``x`` and output ``y`` are called, and what is counted in.
+
+    ``units`` are those that frequencies and lengthscales of the inputs are in, ``sizes`` how much of an input each is
+    (365.25 for years where inputs are days); ``times`` says which inputs are dates, in days since 1970.
+    """
 
     x: tuple[str, ...]
     y: str
     units: tuple[str, ...]
     times: tuple[bool, ...]
+    sizes: tuple[float, ...]
 
     @property
     def drawn(self) -> Labels:
         """The same as text that matplotlib draws as it is: a dollar sign begins no formula."""
         x, units = (tuple(map(_drawn, names)) for names in (self.x, self.units))
-        return Labels(x, _drawn(self.y), units, self.times)
+        return self._replace(x=x, y=_drawn(self.y), units=units)
+
+    def frequency(self, axis: int = 0) -> str:
+        """The unit of frequencies along an input."""
+        return frequency_unit(self.units[axis])
+
+
+def frequency_unit(unit: str) -> str:
+    """The unit of frequencies of an input that is counted in a ``unit``."""
+    return "Hz" if unit == "s" else f"cycles per {unit}"
 
 
 class Along(NamedTuple):
@@ -48,6 +62,9 @@ class Report(NamedTuple):
         along: The same along inputs.
         grid: For one input, predictions along it.
         components: For one input and several components, the part of each along it.
+        record: For one input, inputs ``[n]`` and outputs ``[n]`` of all rows.
+        band: Lowest and highest frequency ``[2, d]`` that were looked for, in the units of ``labels``.
+        level: Probability of all bands.
     """
 
     labels: Labels
@@ -59,6 +76,9 @@ class Report(NamedTuple):
     along: tuple[Along, ...]
     grid: Prediction | None
     components: Band | None
+    record: tuple[np.ndarray, np.ndarray] | None
+    band: np.ndarray
+    level: float = LEVEL
 
 
 def summary(report: Report) -> dict[str, Any]:
@@ -71,10 +91,11 @@ def summary(report: Report) -> dict[str, Any]:
     """
     y, rows = report.y, report.rows
     noise = rows.output.variance - rows.function.variance - report.error**2
-    output = Band.normal(rows.output.mean, rows.output.std, LEVEL)
+    output = Band.normal(rows.output.mean, rows.output.std, report.level)
     return {
-        "unit": ", ".join(f"cycles per {unit}" for unit in report.labels.units),
-        "components": _components(report.local),
+        "unit": ", ".join(map(report.labels.frequency, range(len(report.labels.units)))),
+        "level": report.level,
+        "components": _components(report.local, report.level),
         "noise": float(np.sqrt(np.mean(np.maximum(noise, 0.0)))),
         "fit": {
             "r2": float(1.0 - np.mean((y - rows.function.mean) ** 2) / np.var(y)) if np.ptp(y) > 0 else 1.0,
@@ -88,17 +109,34 @@ def _drawn(name: str) -> str:
     return printable(name).replace("$", r"\$")
 
 
-def _components(local: LocalDraws) -> list[dict[str, Any]]:
-    """Of every component the lowest and highest frequency ``[d]``, half the median width of its band, the amplitude."""
-    frequency, amplitude = Band.over(local.frequency, LEVEL), Band.over(local.amplitude, LEVEL).mean
-    half = [None] * amplitude.shape[1]
-    if frequency.lower is not None:
-        half = (0.5 * np.median(frequency.upper - frequency.lower, axis=0)).tolist()
+def _components(local: LocalDraws, level: float) -> list[dict[str, Any]]:
+    """Of every component the lowest and highest frequency ``[d]``, half the median width of its band, the amplitude.
+
+    For one input the shortest and longest period too, with half the median width of theirs.
+    """
+    frequency, amplitude = Band.over(local.frequency, level), Band.over(local.amplitude, level).mean
+    half = _half_widths(frequency)
+    periods: Any = [{}] * amplitude.shape[1]
+    if local.frequency.shape[-1] == 1 and np.all(local.frequency > 0):
+        period = Band.over(1.0 / local.frequency, level)
+        periods = [
+            {"period": (1.0 / frequency.mean[:, a, 0][[k, m]]).tolist(), "period_band": width}
+            for a, width in enumerate(_half_widths(period))
+            for k, m in [(np.argmax(frequency.mean[:, a, 0]), np.argmin(frequency.mean[:, a, 0]))]
+        ]
     return [
         {
             "frequency": [values.min(axis=0).tolist(), values.max(axis=0).tolist()],
             "band": half[a],
+            **periods[a],
             "amplitude": [float(amplitude[:, a].min()), float(amplitude[:, a].max())],
         }
         for a, values in enumerate(np.moveaxis(frequency.mean, 1, 0))
     ]
+
+
+def _half_widths(band: Band) -> list[Any]:
+    """Half the median width of the bands ``[n, a, d]`` of every component; None where there are none."""
+    if band.lower is None:
+        return [None] * band.mean.shape[1]
+    return list((0.5 * np.median(band.upper - band.lower, axis=0)).tolist())

@@ -1,0 +1,55 @@
+"""Sound files as tables: the time in seconds, and every channel as a share of full scale."""
+
+from __future__ import annotations
+
+import struct
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from .cells import refuse_infinite, refuse_not_finite
+from .errors import TableError
+from .selection import place_in, refuse_too_many_values, wanted_of
+
+TIME = "time (s)"
+# What the reader says of files that are cut short or forged.
+DAMAGED = (ValueError, TypeError, IndexError, ArithmeticError, UnboundLocalError, EOFError, OSError, struct.error)
+
+
+def read(path: Path, columns: Sequence[str] | None, *, missing: bool = False) -> dict[str, np.ndarray]:
+    """The columns that are wanted: ``time (s)``, ``channel 1``, …"""
+    every = read_raw(path)
+    wanted = wanted_of(path, list(every), columns)
+    for name in wanted:
+        (refuse_infinite if missing else refuse_not_finite)(every[name], place_in(path, name))
+    return {name: every[name] for name in wanted}
+
+
+def read_raw(path: Path) -> dict[str, np.ndarray]:
+    """All columns, as float64: PCM integers are divided by the largest of their kind."""
+    from scipy.io import wavfile
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", wavfile.WavFileWarning)  # parts that say nothing about the sound
+            rate, samples = wavfile.read(path, mmap=False)
+    except DAMAGED as error:
+        raise TableError(f"{path} is not a sound file (.wav) that can be read: {error}") from error
+    samples = samples[:, None] if samples.ndim == 1 else samples
+    if not len(samples) or not rate > 0:
+        raise TableError(f"{path} has no samples: expected some, and how many there are in a second")
+    refuse_too_many_values(path, *samples.shape)
+    values = samples.astype(np.float64)
+    match samples.dtype.kind:
+        case "u":  # 8 bits, around 128
+            values = values / 128.0 - 1.0
+        case "i":
+            values /= float(2 ** (8 * samples.dtype.itemsize - 1))
+    return {TIME: np.arange(len(values)) / rate} | {f"channel {k + 1}": part for k, part in enumerate(values.T)}
+
+
+def kinds_of(path: Path) -> dict[str, str]:
+    """Numbers, all of them."""
+    return dict.fromkeys(read_raw(path), "number")

@@ -1,0 +1,80 @@
+"""The rule by which columns of a table are inputs, output and error bars, where they are not named."""
+
+from __future__ import annotations
+
+import pytest
+
+from spectrogp.cli.columns import chosen_columns
+from spectrogp.files import TableError
+
+NUMBERS, DATE = "{}.5", "2001-05-3{}"
+
+
+def table(path, names, **kinds):
+    """A table of two rows with these names, of numbers but for those whose ``kinds`` are given."""
+    rows = [[kinds.get(name.strip(), NUMBERS).format(k) for name in names.split(",")] for k in range(2)]
+    path.write_text("\n".join([names, *map(",".join, rows)]))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("names", "kinds", "x", "y", "error"),
+    [
+        ("t,y", {}, "t", "y", None),
+        ("a,b", {}, "a", "b", None),  # two columns of numbers: the first is the input
+        ("y,t", {}, "t", "y", None),  # names decide before order
+        ("flux,flux_err,BJD", {}, "BJD", "flux", "flux_err"),
+        ("mag,e_mag,jd", {}, "jd", "mag", "e_mag"),
+        ("time (s),v,dv", {}, "time (s)", "v", "dv"),
+        ("obs_time,mag,magError", {}, "obs_time", "mag", "magError"),
+        ("year,spots", {}, "year", "spots", None),
+        ("co2,date", {"date": DATE}, "date", "co2", None),
+        ("date,year,co2", {"date": DATE}, "date", "co2", None),  # dates decide before names
+        ("when,station,T", {"when": DATE, "station": "Oulu"}, "when", "T", None),
+        (",date,co2", {"date": DATE}, "date", "co2", None),  # as pandas writes an index
+        ("id,date,co2", {"date": DATE}, "date", "co2", None),
+        ("t,y,sigma,note", {"note": "good"}, "t", "y", "sigma"),
+        ("t,u,u_err,v_err", {}, "t", "u", "u_err"),
+    ],
+)
+def test_the_rule(tmp_path, names, kinds, x, y, error):
+    assert chosen_columns(table(tmp_path / "data.csv", names, **kinds), None, None, None) == ((x,), y, error)
+
+
+@pytest.mark.parametrize(
+    ("names", "given", "expected"),
+    [
+        ("t,u,v", {"y": "v"}, (("t",), "v", None)),
+        ("t,u,v,u_err", {"y": "v"}, (("t",), "v", "u_err")),
+        ("t,y,e", {"x": ["t"], "y": "y"}, (("t",), "y", None)),  # all is said: nothing is guessed
+        ("t,y,s", {"error": "s"}, (("t",), "y", "s")),  # error bars are no input, whatever they are called
+        ("a,b,c", {"x": ["a", "b"]}, (("a", "b"), "c", None)),
+        ("a,b,c", {"y": "b", "error": "c"}, (("a",), "b", "c")),
+    ],
+)
+def test_what_is_named_is_taken(tmp_path, names, given, expected):
+    options = {"x": None, "y": None, "error": None} | given
+    assert chosen_columns(table(tmp_path / "data.csv", names), **options) == expected
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ("t,u,v", "the output may be 'u' or 'v': choose by --y NAME; the columns are 't', 'u', 'v'"),
+        ("a,b,c", "the input may be 'a' or 'b' or 'c': choose by --x NAME; give it for each input; the columns are"),
+        ("year,month,y", "the input may be 'year' or 'month': choose by --x NAME"),
+        ("t,y,err_a,err_b", "error bars may be 'err_a' or 'err_b': choose by --error NAME; with --x and --y none are"),
+        ("y", "has only the column 'y': expected one of outputs and at least one of inputs"),
+        ("t", "has only the column 't'"),
+        ("t,err", "has no column left for the outputs: give --y; it has 't', 'err'"),
+        ("y,err", "has no column left for the inputs: give --x; it has 'y', 'err'"),
+    ],
+)
+def test_what_is_ambiguous_is_refused_with_the_option_to_give(tmp_path, names, message):
+    with pytest.raises(TableError, match=message):
+        chosen_columns(table(tmp_path / "data.csv", names), None, None, None)
+
+
+def test_they_are_said_in_words(tmp_path):
+    chosen = chosen_columns(table(tmp_path / "data.csv", "jd,mag,e_mag"), None, None, None)
+    assert str(chosen) == "input 'jd', output 'mag', error bars 'e_mag'"
