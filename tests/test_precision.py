@@ -67,6 +67,10 @@ def markov():
     return models.MarkovGP(kernel, parameters.Positive(0.3), parameters.Real(0.1, parameters.Normal()))
 
 
+def channels():
+    return models.ChannelGP(markov().kernel, [parameters.Positive(0.8), 0.5], [parameters.Positive(0.3), 0.2])
+
+
 @cache
 def lanes():
     return models.Lanes(markov(), models.Timeline.of(DATA))
@@ -138,6 +142,7 @@ INSTANCES = {
     kernels.WarpedTime: lambda: kernels.WarpedTime(LEVELS),
     spectra.LocalSpectrum: lambda: sg.local_spectrum(kernels.SpectralMixture(0.5, 2.0), X),
     models.Bernoulli: models.Bernoulli,
+    models.ChannelGP: channels,
     models.CollapsedGP: lambda: models.CollapsedGP(mixture(), 0.3, Z).realise(),
     models.Data: lambda: DATA,
     models.DoublyStochasticGP: lambda: models.DoublyStochasticGP(models.SparseGP(mixture(), 0.3, Z)),
@@ -274,6 +279,12 @@ CALLS = {
         "number_of": lambda found: found.number_of(lambda m: m.offset.raw),
         "total": lambda found: found.total(*found.log_likelihoods(found.join(markov())), found.join(markov())),
     },
+    models.ChannelGP: {
+        "channel": lambda model: model.channel(1),
+        "log_joint": lambda model: model.log_joint((DATA, DATA)),
+        "predict": lambda model: model.predict((DATA, DATA), X),
+        "realise": lambda model: model.realise(),
+    },
     models.MarkovGP: {
         "block_log_likelihoods": lambda model: model.block_log_likelihoods(models.Timeline.of(DATA)),
         "envelope": lambda model: model.envelope(DATA, X),
@@ -287,6 +298,7 @@ CALLS = {
     models.OnlineGP: {"update": lambda online: online.update([0.0, 0.1], [0.2, 0.3])},
     models.Timeline: {
         "of": lambda _: models.Timeline.of(DATA, X, own=2, warm_up=1),
+        "side_by_side": lambda _: models.Timeline.side_by_side([models.Timeline.of(DATA)] * 2),
         "read": lambda timeline: timeline.read(timeline.t[:, None]),
         "traced": lambda _: models.Timeline.traced(DATA, X),
     },

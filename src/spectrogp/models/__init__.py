@@ -2,6 +2,7 @@
 
 from . import likelihoods
 from .base import BLOCK, AbstractModel, AbstractObjective, as_outputs
+from .channels import ChannelGP
 from .collapsed import CollapsedGP
 from .data import Data
 from .exact import ExactGP
@@ -25,6 +26,7 @@ __all__ = [
     "AbstractNeighbourModel",
     "AbstractObjective",
     "Bernoulli",
+    "ChannelGP",
     "CollapsedGP",
     "Data",
     "DoublyStochasticGP",
