@@ -11,6 +11,8 @@ from jax.flatten_util import ravel_pytree
 
 import spectrogp as sg
 from spectrogp.inference import newton
+from spectrogp.initialise import find_initial_values, frames, ridges
+from spectrogp.initialise.tracks import find_path, fit_path
 from spectrogp.kernels import IntegratedPhase, MaternPhase, WarpedTime
 from spectrogp.models import ChannelGP, Data, ExactGP, Lanes, MarkovGP, Timeline
 from spectrogp.parameters import GridFunctionGroup, Normal, Positive, Real, log_prior, partition
@@ -56,7 +58,8 @@ def data():
     """Rows at one set of times, of which the channels miss some; one has times of its own."""
     rng = np.random.default_rng(0)
     t = rng.uniform(*EXTENT, 40)
-    parts = [t, np.delete(t, [3, 4, 20]), rng.uniform(*EXTENT, 25)]
+    # As many in each, so that one program serves all.
+    parts = [np.delete(t, [0, 1, 30]), np.delete(t, [3, 4, 20]), rng.uniform(*EXTENT, 37)]
     return tuple(
         Data(t, np.cos(3 * t + k) + 0.2 * rng.normal(size=len(t)), error=rng.uniform(0.0, 0.2, len(t)))
         for k, t in enumerate(parts)
@@ -165,3 +168,115 @@ def test_what_does_not_fit_is_refused(model, data):
     mixed = ChannelGP(shared(), [amplitudes(1.0), amplitudes(1.0)], [0.1, Positive.around(0.2)])
     with pytest.raises(ValueError, match="must differ in numbers alone"):
         lanes_of(mixed, data[:2])
+
+
+# --- what is found in the data ---
+
+
+def weak(rows, span, size, channels, seed=0, f=1.7):
+    """A tone of another phase in every channel, in noise of standard deviation 1; channels in units of their own."""
+    rng = np.random.default_rng(seed)
+    t = np.sort(rng.uniform(0.0, span, rows))
+    y = size * np.cos(2 * np.pi * f * t[:, None] + rng.uniform(0.0, 2 * np.pi, channels))
+    return t, (y + rng.normal(size=y.shape)) * 10.0 ** np.arange(channels)
+
+
+def test_the_gains_of_channels_add_up():
+    """One share of the variance, and one number of rows, that are worth as much as those of all channels."""
+    rng = np.random.default_rng(0)
+    shares, counts = rng.uniform(0.0, 0.5, (3, 5, 4)), rng.uniform(4.0, 50.0, (3, 5))
+    share, count = frames.together(shares, counts)
+    one = [frames.nats(*pair, 1.0, 1.0) for pair in zip(shares, counts[..., None], strict=True)]
+    cost = frames.price(1.0, 1.0)
+    expected = sum(gain * ridges.LENGTH + cost for gain in one) - frames.price(1.0, 1.0, channels=3)
+    there = np.all(counts > frames.ROWS, axis=0)
+    assert np.any(there)
+    found = frames.nats(share, count[:, None], 1.0, 1.0, channels=3) * ridges.LENGTH
+    np.testing.assert_allclose(found[there], expected[there], rtol=1e-9)
+    # By chance: the largest of many sums of three exponentially distributed numbers.
+    many = rng.gamma(3.0, size=(20000, int(np.ceil(ridges.LENGTH)) * len(frames.RATES))).max(axis=1)
+    assert np.mean(many > frames.price(1.0, 1.0, channels=3)) == pytest.approx(0.01, abs=0.004)
+
+
+@pytest.mark.parametrize("rows", [130, 700], ids=["ridges", "tracks"])
+def test_a_tone_too_weak_for_each_channel_is_found_in_all(rows):
+    t, y = weak(rows, rows / 14.0, 0.62 if rows == 130 else 0.34, 4, seed=1)
+    y[5:9, 2] = np.nan
+    options = {"highest_frequency": 3.0}
+    alone = find_initial_values(t, y[:, 0], **options)
+    assert not np.any(alone.found)
+    found = find_initial_values(t, y, **options)
+    assert np.any(found.found)
+    assert found.amplitude.shape == (*found.gain.shape, 4)
+    seen = found.gain[:, 0] > 0
+    np.testing.assert_allclose(np.median(found.frequency[seen, 0, 0]), 1.7, atol=0.05)
+    # Each in its own units.
+    np.testing.assert_allclose(found.noise / 10.0 ** np.arange(4), 1.0, rtol=0.25)
+    assert found.channel(2).noise == found.noise[2]
+
+
+def test_frequencies_are_known_better_the_more_channels_there_are():
+    """Errors along tracks fall as the square root of the number of channels: by 2 of four, to the spread of medians."""
+    errors = []
+    for channels in (1, 4):
+        off = []
+        for seed in range(3):
+            t, y = weak(1500, 100.0, 1.0, channels, seed)
+            y = y / 10.0 ** np.arange(channels)
+            grid = frames.even_grid(t, np.ones(1500), 5.0)
+            parts = [frames.Channel(grid, own, np.ones(1500)) for own in y.T]
+            track = fit_path(parts, t, find_path(parts, 40, 5.0), 5.0)
+            off.append(np.abs(track.path.frequency[track.path.alive] - 1.7))
+        errors.append(np.median(np.concatenate(off)))
+    assert 1.5 < errors[0] / errors[1] < 2.7
+
+
+# --- the estimator ---
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    t, y = weak(90, 8.0, 2.5, 2)
+    y[3:7, 1] = np.nan
+    return t, y, sg.SpectralGPRegressor(inference="map", n_components=1, n_starts=1, random_state=0).fit(t, y)
+
+
+def test_the_estimator_fits_channels(fitted, tmp_path):
+    t, y, model = fitted
+    assert model.n_channels_ == 2
+    assert model.diagnostics_["approximation"] == "markov"
+    frequency = model.instantaneous_frequency(t).mean
+    assert frequency.shape == (90, 1)
+    np.testing.assert_allclose(np.median(frequency), 1.7, atol=0.02)
+    mean, std = model.predict(t, return_std=True)
+    assert mean.shape == std.shape == (90, 2)
+    np.testing.assert_allclose(np.nanstd((y - mean) / std, axis=0), 1.0, atol=0.25)
+    np.testing.assert_allclose(std.mean(axis=0) / [1.0, 10.0], 1.0, atol=0.3)
+    one = model.channel(1)
+    np.testing.assert_array_equal(one.predict(t), mean[:, 1])
+    parts = model.decompose(t[:5]).mean
+    assert parts.shape == (5, 1, 2)
+    np.testing.assert_allclose(parts.sum(axis=1) + model.y_mean_, mean[:5], atol=1e-6)
+    assert model.sample_y(t[:5], 3).shape == (5, 2, 3)
+    assert model.spectrogram(t[:5], [1.0, 1.7]).mean.shape == (5, 2, 2)
+    assert model.log_predictive_density(t[:3], y[:3]).shape == (3, 2)
+    model.save(tmp_path / "file")
+    np.testing.assert_array_equal(sg.load(tmp_path / "file").predict(t), mean)
+
+
+def test_what_channels_cannot_do_is_said(fitted):
+    t, y, model = fitted
+    with pytest.raises(ValueError, match=r"report shows one channel: choose it, as in model.channel\(0\).report"):
+        model.report()
+    with pytest.raises(ValueError, match="one of the 2 channels from 0 on, got 2"):
+        model.channel(2)
+    with pytest.raises(ValueError, match=r"several channels, y \[n, c\], take approximation='auto' or 'markov'"):
+        sg.SpectralGPRegressor(approximation="neighbours").fit(t, y)
+    with pytest.raises(ValueError, match=r"several channels, y \[n, c\], take inference='laplace' or 'map'"):
+        sg.SpectralGPRegressor(inference="nuts").fit(t, y)
+    with pytest.raises(ValueError, match=r"several channels, .* are for one input"):
+        sg.SpectralGPRegressor().fit(np.column_stack([t, t]), y)
+    with pytest.raises(ValueError, match="channel 1 of y has no output"):
+        sg.SpectralGPRegressor().fit(t, np.column_stack([t, np.full(90, np.nan)]))
+    with pytest.raises(ValueError, match=r"error must be one number or have shape \[n\] or \[n, c\]"):
+        sg.SpectralGPRegressor().fit(t, y, error=np.ones((90, 3)))

@@ -159,6 +159,8 @@ INSTANCES = {
     models.SparseGP: lambda: models.SparseGP(mixture(), 0.3, Z).realise(),
     models.StudentT: lambda: models.StudentT(0.3),
     models.OnlineGP: lambda: models.OnlineGP(markov()),
+    models.Recent: lambda: models.Recent.of(markov(), -1.0, None).with_rows(X[:, 0], LEVELS, 0.1 * ONES),
+    models.ShiftedPhase: lambda: models.ShiftedPhase(lambda X: X, np.array([0.3])),
     models.Timeline: lambda: models.Timeline.of(DATA, X),
     models.VariationalGP: lambda: models.VariationalGP(mixture(), 0.3, Z),
     posterior.Band: lambda: posterior.Band(LEVELS, LEVELS - 1.0, LEVELS + 1.0),
@@ -296,6 +298,14 @@ CALLS = {
         "warm_up": lambda model: model.warm_up(DATA),
     },
     models.OnlineGP: {"update": lambda online: online.update([0.0, 0.1], [0.2, 0.3])},
+    models.Recent: {
+        "advanced": lambda recent: recent.advanced(3),
+        "anchored": lambda recent: recent.anchored(-0.4),
+        "of": lambda _: models.Recent.of(markov(), 0.2, None),
+        "refined": lambda recent: recent.refined(1),
+        "with_rows": lambda recent: recent.with_rows(np.array([1.1]), np.array([0.2]), np.array([0.1])),
+    },
+    models.ShiftedPhase: {"__call__": lambda phase: phase(X)},
     models.Timeline: {
         "of": lambda _: models.Timeline.of(DATA, X, own=2, warm_up=1),
         "side_by_side": lambda _: models.Timeline.side_by_side([models.Timeline.of(DATA)] * 2),

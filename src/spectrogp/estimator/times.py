@@ -93,10 +93,13 @@ def warn_of_rounding(values: np.ndarray, spread: Any, name: str) -> None:
 
 
 def outputs_of(y: Any) -> np.ndarray:
-    """Outputs as ``[n]``; a single column is flattened, with scikit-learn's warning."""
+    """Outputs as ``[n]``, those of channels as ``[n, c]``; one column is flattened, with scikit-learn's warning."""
     refuse_masked(y, "y")
     if y is None:
         raise ValueError("fit requires y to be passed, but the target y is None")
+    if np.ndim(y) == 2 and np.shape(y)[1] > 1:
+        with naming("y"):  # not a number where a channel has no output
+            return np.asarray(y, np.float64)
     with naming("y"):
         numbers = check_array(y, dtype=np.float64, ensure_2d=False, ensure_min_samples=0, input_name="y")
         return np.asarray(column_or_1d(numbers, warn=True))

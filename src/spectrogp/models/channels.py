@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax import Array
 from numpy.typing import ArrayLike
 
-from ..core import inputs
+from ..core import inputs, with_fields
 from ..kernels import AbstractKernel, Sum
 from ..parameters import as_parameter, constrain, log_prior, realise
 from .base import AbstractObjective, as_gaussian
@@ -64,7 +64,7 @@ class ChannelGP(AbstractObjective):
             numbers = f"{len(amplitudes)}, {len(likelihoods)} and {len(offsets)}"
             raise ValueError(f"amplitudes, likelihoods and offsets must be those of the same channels, got {numbers}")
         # Amplitudes that are never used must not be counted among the parameters.
-        terms = tuple(_with(term, amplitude=as_parameter(1.0, "amplitude")) for term in _terms(kernel))
+        terms = tuple(with_fields(term, amplitude=as_parameter(1.0, "amplitude")) for term in _terms(kernel))
         self.kernel = Sum(*terms) if isinstance(kernel, Sum) else terms[0]
         self.likelihoods = likelihoods  # type: ignore[assignment]
         models = [
@@ -83,12 +83,12 @@ class ChannelGP(AbstractObjective):
         """The model of one channel, by its ``number`` from 0 on."""
         # Field by field, since trees of draws have these fields too, with other things in them.
         terms = [
-            _with(term, amplitude=amplitude)
+            with_fields(term, amplitude=amplitude)
             for term, amplitude in zip(self.terms, self.amplitudes[number], strict=True)
         ]
-        kernel = _with(self.kernel, terms=tuple(terms)) if isinstance(self.kernel, Sum) else terms[0]
-        model = object.__new__(MarkovGP)
-        return _filled(model, kernel=kernel, likelihood=self.likelihoods[number], offset=self.offsets[number])
+        kernel = with_fields(self.kernel, terms=tuple(terms)) if isinstance(self.kernel, Sum) else terms[0]
+        blank = object.__new__(MarkovGP)
+        return with_fields(blank, kernel=kernel, likelihood=self.likelihoods[number], offset=self.offsets[number])
 
     def realise(self, key: Array | None = None) -> Self:
         """This model with constrained parameters and plain functions.
@@ -151,14 +151,3 @@ def _with_amplitudes(kernel: AbstractKernel, amplitudes: Any) -> AbstractKernel:
 def _remade(term: Any, amplitude: Any) -> Any:
     fields = {name: value for name, value in vars(term).items() if name != "amplitude"}
     return type(term)(**fields, amplitude=amplitude)
-
-
-def _with(module: Any, **fields: Any) -> Any:
-    """A copy with other fields, as they are: neither converted nor checked."""
-    return _filled(object.__new__(type(module)), **(vars(module) | fields))
-
-
-def _filled(module: Any, **fields: Any) -> Any:
-    for name, value in fields.items():
-        object.__setattr__(module, name, value)
-    return module
