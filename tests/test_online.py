@@ -7,7 +7,9 @@ import pytest
 
 import spectrogp as sg
 from spectrogp.kernels import IntegratedPhase, MaternPhase, WarpedTime
-from spectrogp.models import Data, ExactGP, MarkovGP, OnlineGP, recent
+from spectrogp.models import Data, ExactGP, MarkovGP, OnlineGP, grid_groups, recent
+
+pytestmark = pytest.mark.usefixtures("compile_quickly")
 
 RNG = np.random.default_rng(0)
 T = np.sort(RNG.uniform(0.0, 10.0, 90))
@@ -92,17 +94,17 @@ def test_functions_around_a_time_are_those_of_the_model(swing):
         assert len(model.terms[0].phase.phase.frequency.whitened.raw) < 50
 
 
-def test_free_knots_change_nothing_up_to_the_anchor(swing):
+def test_free_knots_lie_after_the_anchor_where_phases_stay(swing):
     model = recent.around(swing, 1.5)
     numbers, free = recent._numbers(model), recent._free(model)
-    numbers[free] += 1.0
-    X = np.array([[1.4], [1.5]])
-    one, other = (m.realise().terms[0].values_at(X) for m in (model, recent._filled(model, numbers)))
-    for name in ("phase", "amplitude"):
-        np.testing.assert_array_equal(one[name], other[name])
-    ahead = (m.realise().terms[0].values_at(X + 5.0)["phase"] for m in (model, recent._filled(model, numbers)))
-    assert np.abs(np.subtract(*ahead)).max() > 1.0
+    places = np.concatenate([group.places[:, 0] for group in grid_groups(model)])  # of one function each
+    np.testing.assert_array_equal(np.flatnonzero(places > 1.5), free)
     assert len(free) > 20
+    numbers[free] += 1.0
+    X = np.array([[1.5], [5.0]])
+    one, other = (m.realise().terms[0].values_at(X)["phase"][:, 0] for m in (model, recent._filled(model, numbers)))
+    assert one[0] == other[0]
+    assert abs(one[1] - other[1]) > 1.0
 
 
 def test_rows_after_a_state_have_the_gradient_of_differences(swing):
@@ -131,21 +133,21 @@ def test_before_it_refines_nothing_differs(swing):
 
 
 def test_a_frequency_that_moves_on_is_followed(swing):
-    """Seven cycles of the vibrato beyond the fit; what the model knows of them is that they are smooth."""
-    t, y = vibrato(22.0)
+    """Four cycles of the vibrato beyond the fit; what the model knows of them is that they are smooth."""
+    t, y = vibrato(16.0)
     known = t < 8.0
     before, _ = OnlineGP(swing).update(t[known], y[known])
     errors = {}
     for refine in (None, 8):
         online, off = OnlineGP(swing, before.time, before.state, refine=refine), []
-        for rows in np.array_split(np.flatnonzero(~known), 14):
+        for rows in np.array_split(np.flatnonzero(~known), 8):
             online, _ = online.update(t[rows], y[rows])
             found = sg.local_spectrum(online.model.realise().kernel, t[rows, None]).frequency[:, 0, 0]
             off.append(np.abs(found / swinging(t[rows]) - 1.0))
         errors[refine] = np.concatenate(off)
     assert np.median(errors[None]) > 0.15
     assert np.median(errors[8]) < 0.02
-    assert np.mean(errors[8] > 0.2) < 0.05
+    assert np.max(errors[8]) < 0.3
 
 
 def test_gaps_and_what_cannot_be_refined(swing, model):
@@ -157,5 +159,5 @@ def test_gaps_and_what_cannot_be_refined(swing, model):
     assert np.all(np.isfinite(predicted.mean))
     with pytest.raises(ValueError, match="refine is for models with functions on grids"):
         OnlineGP(MarkovGP(MaternPhase(WarpedTime(3.0), lambda X: 8.0 * X[:, 0]), 0.1), refine=5)
-    with pytest.raises(ValueError, match="refine must be at least 1"):
+    with pytest.raises(ValueError, match="refine must be an integer of at least 1, got 0"):
         OnlineGP(model, refine=0)

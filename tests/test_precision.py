@@ -160,7 +160,7 @@ INSTANCES = {
     models.StudentT: lambda: models.StudentT(0.3),
     models.OnlineGP: lambda: models.OnlineGP(markov()),
     models.Recent: lambda: models.Recent.of(markov(), -1.0, None).with_rows(X[:, 0], LEVELS, 0.1 * ONES),
-    models.ShiftedPhase: lambda: models.ShiftedPhase(lambda X: X, np.array([0.3])),
+    models.AnchoredPhase: lambda: models.AnchoredPhase(wave, 0.2, np.array([0.3])),
     models.Timeline: lambda: models.Timeline.of(DATA, X),
     models.VariationalGP: lambda: models.VariationalGP(mixture(), 0.3, Z),
     posterior.Band: lambda: posterior.Band(LEVELS, LEVELS - 1.0, LEVELS + 1.0),
@@ -305,7 +305,7 @@ CALLS = {
         "refined": lambda recent: recent.refined(1),
         "with_rows": lambda recent: recent.with_rows(np.array([1.1]), np.array([0.2]), np.array([0.1])),
     },
-    models.ShiftedPhase: {"__call__": lambda phase: phase(X)},
+    models.AnchoredPhase: {"__call__": lambda phase: phase(X)},
     models.Timeline: {
         "of": lambda _: models.Timeline.of(DATA, X, own=2, warm_up=1),
         "side_by_side": lambda _: models.Timeline.side_by_side([models.Timeline.of(DATA)] * 2),

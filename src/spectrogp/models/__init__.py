@@ -15,7 +15,7 @@ from .memory import require_collapsed, require_exact, require_joint, require_nei
 from .moments import Moments
 from .neighbours import AbstractNeighbourModel, FullScaleGP, NeighbourGP, Neighbourhoods, Refresh, random_order
 from .online import OnlineGP
-from .recent import Recent, ShiftedPhase
+from .recent import AnchoredPhase, Recent
 from .stochastic import DoublyStochasticGP
 from .timeline import Timeline
 from .variational import SparseGP, VariationalGP
@@ -26,6 +26,7 @@ __all__ = [
     "AbstractModel",
     "AbstractNeighbourModel",
     "AbstractObjective",
+    "AnchoredPhase",
     "Bernoulli",
     "ChannelGP",
     "CollapsedGP",
@@ -43,7 +44,6 @@ __all__ = [
     "OnlineGP",
     "Recent",
     "Refresh",
-    "ShiftedPhase",
     "SparseGP",
     "StudentT",
     "Timeline",

@@ -1,8 +1,8 @@
 """The recent past of a record that grows: rows since an anchor, where the filter's state stands for all before.
 
-Functions on grids are kept around these rows alone, so that costs do not grow with the record. Knots that change
-nothing at the anchor or before it are free, and Newton's method moves them to where the rows since then are most
-likely. All that is older stays as it was.
+Functions on grids are kept around these rows alone, so that costs do not grow with the record. Knots after the anchor
+are free, and Newton's method moves them to where the rows since then are most likely; phases stay as they are at the
+anchor. All that is older stays as it was.
 """
 
 from __future__ import annotations
@@ -22,27 +22,30 @@ from .lanes import grid_groups, with_groups
 from .markov import MarkovGP
 from .moments import Moments
 
-SPAN = 12.0  # lengthscales of the frequency that the recent past is long
+SPAN = 8.0  # lengthscales of the frequency that the recent past is long
 SERVED = 1.5  # times as far functions reach from the anchor
 SHORTEST, REFINED = 64, 256  # rows are filled up to a power of two from here on, so that programs are shared
 LANES = 8  # numbers of copies are multiples of this
 STEP = 1e-6  # of the differences of gradients
+ENOUGH = 0.01  # nats that a step gains at least, else it was the last
 DAMPINGS = np.array([0.0, 0.3, 1.0, 3.0, 10.0, 100.0, 1e3, 1e4])  # tried side by side
 
 
-class ShiftedPhase(Module):
-    """A phase and a constant: what was integrated over knots that are no longer kept.
+class AnchoredPhase(Module):
+    """A phase that has a given value at an anchor, whatever is integrated before it.
 
     Args:
         phase: A callable of inputs with values ``[n, a]``.
-        shift: The constant ``[a]``, in radians.
+        anchor: The input at which it is given.
+        value: The phase ``[a]`` there, in radians.
     """
 
     phase: Any
-    shift: Any
+    anchor: Any
+    value: Any
 
     def __call__(self, X: Array) -> Array:
-        return self.phase(X) + self.shift
+        return self.phase(X) - self.phase(jnp.reshape(self.anchor, (1, 1))) + self.value
 
 
 class Recent(Module):
@@ -113,21 +116,20 @@ class Recent(Module):
             value, slope = (np.asarray(part)[: len(moves)] for part in (values, slopes))
             return value - 0.5 * np.sum(moves**2, axis=1), slope[:, free] - moves
 
-        for _ in range(steps):
-            around_it = np.concatenate([current[None], current + STEP * np.eye(len(current))])
-            values, slopes = evaluate(around_it)
-            H = (slopes[0] - slopes[1:]) / STEP
-            eigenvalues, vectors = np.linalg.eigh(0.5 * (H + H.T))
-            along = vectors.T @ slopes[0]
-            size = np.maximum(np.abs(eigenvalues), 1e-3)
-            trials = current + (along / (size + DAMPINGS[:, None])) @ vectors.T
-            totals = evaluate(trials)[0]
-            best = int(np.argmax(np.where(np.isfinite(totals), totals, -np.inf)))
-            gained = totals[best] - values[0]
+        values, slopes = evaluate(np.concatenate([current[None], current + STEP * np.eye(len(current))]))
+        value, slope = values[0], slopes[0]
+        H = (slope - slopes[1:]) / STEP
+        eigenvalues, vectors = np.linalg.eigh(0.5 * (H + H.T))
+        size = np.maximum(np.abs(eigenvalues), 1e-3)
+        for _ in range(steps):  # with one Hessian: it costs as much as all trials
+            trials = current + (vectors.T @ slope / (size + DAMPINGS[:, None])) @ vectors.T
+            values, slopes = evaluate(trials)
+            best = int(np.argmax(np.where(np.isfinite(values), values, -np.inf)))
+            gained = values[best] - value
             if not gained > 0:
                 break
-            current = trials[best]
-            if gained < 0.01:
+            current, value, slope = trials[best], values[best], slopes[best]
+            if gained < ENOUGH:
                 break
         numbers[free] = current
         return with_fields(self, model=_filled(self.model, numbers), fresh=0)
@@ -158,12 +160,11 @@ def around(model: MarkovGP, time: float) -> MarkovGP:
     span = SERVED * span_of(model)
     groups = [_around(group, time, span) for group in grid_groups(model)]
     moved: MarkovGP = with_groups(model, groups)
-    old, new = (_phases(one.realise(), time) for one in (model, moved))
     terms = [
-        term
-        if not grid_groups(term.phase)
-        else with_fields(term, phase=ShiftedPhase(_bare(term.phase), np.asarray(a - b + _shift(term.phase))))
-        for term, a, b in zip(moved.terms, old, new, strict=True)
+        with_fields(term, phase=AnchoredPhase(_bare(term.phase), np.asarray(time), _phase(old, time)))
+        if grid_groups(term.phase)
+        else term
+        for term, old in zip(moved.terms, model.realise().terms, strict=True)
     ]
     kernel = with_fields(moved.kernel, terms=tuple(terms)) if len(terms) > 1 else terms[0]
     return with_fields(moved, kernel=kernel)
@@ -188,26 +189,22 @@ def _around(group: GridFunctionGroup, time: float, span: float) -> GridFunctionG
 
 
 def _free(model: MarkovGP) -> np.ndarray:
-    """Numbers of the knots that change nothing at the anchor: the values there need the first ``2 · reach + 6``."""
+    """Numbers of the knots after the anchor, which lies after the first ``reach + 2``."""
     free, before = [], 0
     for group in grid_groups(model):
         rows, functions = group.whitened.raw.shape
-        free.append(before + np.arange(functions * (2 * group.reach + 6), functions * rows))
+        free.append(before + np.arange(functions * (group.reach + 3), functions * rows))
         before += functions * rows
     return np.concatenate(free)
 
 
-def _phases(model: MarkovGP, time: float) -> list[Any]:
-    X = np.array([[time]])
-    return [None if term.phase is None else np.asarray(term.phase(X)).reshape(-1) for term in model.terms]
+def _phase(term: Any, time: float) -> np.ndarray:
+    """The phase ``[a]`` of a realised term at a time, of the fundamental where it has harmonics."""
+    return np.asarray(term.phase(np.array([[time]]))).reshape(-1)
 
 
 def _bare(phase: Any) -> Any:
-    return phase.phase if isinstance(phase, ShiftedPhase) else phase
-
-
-def _shift(phase: Any) -> Any:
-    return phase.shift if isinstance(phase, ShiftedPhase) else 0.0
+    return phase.phase if isinstance(phase, AnchoredPhase) else phase
 
 
 def _numbers(model: MarkovGP) -> np.ndarray:
