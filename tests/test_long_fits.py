@@ -17,7 +17,7 @@ def test_the_part_is_a_stretch_of_the_record(rows):
     rng = np.random.default_rng(0)
     t = np.sort(rng.uniform(0.0, rows / 50.0, rows))
     data = sg.Data(t, np.cos(2.0 * np.pi * 5.0 * t) + 0.2 * rng.normal(size=rows))
-    part, start = long._part(find_initial_values(data.X, data.y).alternatives()[0], data)
+    (part,), start = long._part(find_initial_values(data.X, data.y).alternatives()[0], (data,))
     count = min(rows, long.PART)
     first = int(np.searchsorted(t, part.X[0, 0]))
     np.testing.assert_array_equal(part.X[:, 0], t[first : first + count])

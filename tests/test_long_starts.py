@@ -73,7 +73,7 @@ def test_power_in_frames_is_that_of_a_direct_sum(even):
     y = y - y.mean()
     grid = framing.even_grid(t, weight, 22.0)
     hop = round(0.5 * grid.rate)
-    cells = framing.find_cells(grid, y, weight, hop, 22.0, best=False)
+    cells = framing.find_cells([framing.Channel(grid, y, weight)], hop, 22.0, best=False)
     low = cells.frequency < 11.0
     for frame in (6, 12):
         tau = t - (grid.start + frame * cells.width)
@@ -142,10 +142,10 @@ def test_a_path_between_bins_is_the_top_of_parabolas():
 def test_waves_along_a_path_explain_a_chirp():
     t = np.arange(3000) / 50.0
     truth = 2.0 * np.cos(2 * np.pi * (3.0 * t + 0.02 * t**2) + 0.3)
-    grid, weight = framing.even_grid(t, np.ones(3000), 20.0), np.ones(3000)
-    track = fit_path(grid, t, truth, weight, find_path(grid, truth, weight, 40, 20.0), 20.0)
+    channels = [framing.Channel(framing.even_grid(t, np.ones(3000), 20.0), truth, np.ones(3000))]
+    track = fit_path(channels, t, find_path(channels, 40, 20.0), 20.0)
     inside = slice(200, -200)
-    np.testing.assert_allclose(track.signal[inside], truth[inside], atol=0.01)
+    np.testing.assert_allclose(track.signal[0, inside], truth[inside], atol=0.01)
     np.testing.assert_allclose(np.abs(track.wave[5:-5, 0]), 2.0, rtol=1e-3)
     centres = np.arange(len(track.path.gain)) * 40 / 50.0
     np.testing.assert_allclose(track.path.frequency[5:-5], (3.0 + 0.04 * centres)[5:-5], rtol=1e-3)
@@ -247,11 +247,11 @@ def test_overtones_keep_step_and_other_tones_do_not():
     for ratio, expected in ((2.0, [2]), (2.01, [1, 1])):  # 0.03 apart: the windows resolve 1
         other = 0.7 * np.cos(2 * np.pi * ratio * phase + 1.0)
         tracks = [
-            fit_path(grid, t, part, weight, find_path(grid, part, weight, 80, 20.0), 20.0)
-            for part in (base, other + noise)
+            fit_path(channels, t, find_path(channels, 80, 20.0), 20.0)
+            for channels in ([framing.Channel(grid, part, weight)] for part in (base, other + noise))
         ]
         assert [harmonics for _, harmonics in overtones(tracks, 80 / grid.rate)] == expected
-        comb = find_comb(grid, base + other, weight, 80, 20.0)
-        together = in_step(fit_path(grid, t, base + other, weight, comb, 20.0))
+        both = [framing.Channel(grid, base + other, weight)]
+        together = in_step(fit_path(both, t, find_comb(both, 80, 20.0), 20.0))
         assert (together > 0.8) == (ratio == 2.0)
         assert (together < 0.4) == (ratio != 2.0)

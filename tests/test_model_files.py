@@ -28,6 +28,7 @@ from spectrogp.files.models import is_storable
 from spectrogp.loading import HOMES, load, load_metadata
 from spectrogp.models import (
     Bernoulli,
+    ChannelGP,
     CollapsedGP,
     DoublyStochasticGP,
     ExactGP,
@@ -154,6 +155,7 @@ def test_objects_of_the_library(tmp_path):
         *kernels(),
         exact(),
         posterior(),
+        ChannelGP(sg.kernels.MaternPhase(sg.kernels.WarpedTime(2.0)), [functions((1,)), sg.Positive(0.5)], [0.1, 0.2]),
         CollapsedGP(convolutional(), functions(()), Z),
         VariationalGP(convolutional(), Bernoulli(), sg.Real(Z)),
         DoublyStochasticGP(sparse),

@@ -67,6 +67,10 @@ def markov():
     return models.MarkovGP(kernel, parameters.Positive(0.3), parameters.Real(0.1, parameters.Normal()))
 
 
+def channels():
+    return models.ChannelGP(markov().kernel, [parameters.Positive(0.8), 0.5], [parameters.Positive(0.3), 0.2])
+
+
 @cache
 def lanes():
     return models.Lanes(markov(), models.Timeline.of(DATA))
@@ -138,6 +142,7 @@ INSTANCES = {
     kernels.WarpedTime: lambda: kernels.WarpedTime(LEVELS),
     spectra.LocalSpectrum: lambda: sg.local_spectrum(kernels.SpectralMixture(0.5, 2.0), X),
     models.Bernoulli: models.Bernoulli,
+    models.ChannelGP: channels,
     models.CollapsedGP: lambda: models.CollapsedGP(mixture(), 0.3, Z).realise(),
     models.Data: lambda: DATA,
     models.DoublyStochasticGP: lambda: models.DoublyStochasticGP(models.SparseGP(mixture(), 0.3, Z)),
@@ -154,6 +159,8 @@ INSTANCES = {
     models.SparseGP: lambda: models.SparseGP(mixture(), 0.3, Z).realise(),
     models.StudentT: lambda: models.StudentT(0.3),
     models.OnlineGP: lambda: models.OnlineGP(markov()),
+    models.Recent: lambda: models.Recent.of(markov(), -1.0, None).with_rows(X[:, 0], LEVELS, 0.1 * ONES),
+    models.AnchoredPhase: lambda: models.AnchoredPhase(wave, 0.2, np.array([0.3])),
     models.Timeline: lambda: models.Timeline.of(DATA, X),
     models.VariationalGP: lambda: models.VariationalGP(mixture(), 0.3, Z),
     posterior.Band: lambda: posterior.Band(LEVELS, LEVELS - 1.0, LEVELS + 1.0),
@@ -275,6 +282,12 @@ CALLS = {
         "number_of": lambda found: found.number_of(lambda m: m.offset.raw),
         "total": lambda found: found.total(*found.log_likelihoods(found.join(markov())), found.join(markov())),
     },
+    models.ChannelGP: {
+        "channel": lambda model: model.channel(1),
+        "log_joint": lambda model: model.log_joint((DATA, DATA)),
+        "predict": lambda model: model.predict((DATA, DATA), X),
+        "realise": lambda model: model.realise(),
+    },
     models.MarkovGP: {
         "block_log_likelihoods": lambda model: model.block_log_likelihoods(models.Timeline.of(DATA)),
         "envelope": lambda model: model.envelope(DATA, X),
@@ -286,8 +299,17 @@ CALLS = {
         "warm_up": lambda model: model.warm_up(DATA),
     },
     models.OnlineGP: {"update": lambda online: online.update([0.0, 0.1], [0.2, 0.3])},
+    models.Recent: {
+        "advanced": lambda recent: recent.advanced(3),
+        "anchored": lambda recent: recent.anchored(-0.4),
+        "of": lambda _: models.Recent.of(markov(), 0.2, None),
+        "refined": lambda recent: recent.refined(1),
+        "with_rows": lambda recent: recent.with_rows(np.array([1.1]), np.array([0.2]), np.array([0.1])),
+    },
+    models.AnchoredPhase: {"__call__": lambda phase: phase(X)},
     models.Timeline: {
         "of": lambda _: models.Timeline.of(DATA, X, own=2, warm_up=1),
+        "side_by_side": lambda _: models.Timeline.side_by_side([models.Timeline.of(DATA)] * 2),
         "read": lambda timeline: timeline.read(timeline.t[:, None]),
         "traced": lambda _: models.Timeline.traced(DATA, X),
     },

@@ -6,7 +6,7 @@ from .compilation import SOON, cache_compilations
 from .entry_points import entry_point, precision, refuse_forked, traced
 from .linalg import Factor, cholesky, gaussian_log_density, symmetric_root, triangular_inverse, whitened_kl
 from .memory import available_memory, require_memory
-from .module import Module, show_numbers
+from .module import Module, show_numbers, with_fields
 
 __all__ = [
     "SOON",
@@ -36,4 +36,5 @@ __all__ = [
     "traced",
     "triangular_inverse",
     "whitened_kl",
+    "with_fields",
 ]

@@ -44,6 +44,14 @@ class Module(eqx.Module):
         return f'<pre style="line-height: 1.3">{escape(repr(self))}</pre>'
 
 
+def with_fields(module: Any, **fields: Any) -> Any:
+    """A copy of a module with other fields, as they are: neither converted nor checked."""
+    other = object.__new__(type(module))
+    for name, value in (vars(module) | fields).items():
+        object.__setattr__(other, name, value)
+    return other
+
+
 def _shown(leaf: Any) -> wl.AbstractDoc | None:
     """Numbers as such: all of a few, of many their shape and range."""
     if not isinstance(leaf, np.ndarray | np.generic | jax.Array):

@@ -13,6 +13,7 @@ from ..files import FilePath, save
 from ..models import Data
 from ..parameters import summary
 from ..posterior import Band, Posterior, Prediction, Spectrogram
+from .channels import ChannelsMixin, by_channel
 from .reporting import MAX_DRAWS, report
 from .times import like, numbers_of
 from .units import Units
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from ..plots import Report
 
 
-class FittedMixin:
+class FittedMixin(ChannelsMixin):
     """Predictions, frequencies, components, reports and files of a fitted estimator."""
 
     n_draws: int
@@ -37,11 +38,12 @@ class FittedMixin:
     X_origin_: tuple[Any, ...]
     X_mean_: np.ndarray
     X_scale_: np.ndarray
-    y_mean_: np.float64
-    y_scale_: np.float64
+    y_mean_: Any
+    y_scale_: Any
 
     # Prediction
 
+    @by_channel
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False, *, noise: bool = True) -> Any:
         """Predict outputs.
 
@@ -58,8 +60,8 @@ class FittedMixin:
 
         Returns
         -------
-        mean : array of shape [n]
-        std : array of shape [n], with ``return_std``; or cov, of shape [n, n], with ``return_cov``
+        mean : array of shape [n], or [n, c] for c channels
+        std : array of the same shape, with ``return_std``; or cov, of shape [n, n] or [n, n, c], with ``return_cov``
         """
         if return_std and return_cov:
             raise RuntimeError("ask for return_std or for return_cov, not for both")
@@ -79,15 +81,24 @@ class FittedMixin:
         ----------
         X : array or data frame of shape [n, d], or [n] for one input
             Inputs.
-        y : array of shape [n]
+        y : array of shape [n], or [n, c] for c channels
             Outputs.
-        error : array of shape [n], number or None
+        error : array of shape [n] or [n, c], number or None
             Known standard deviations of these outputs.
 
         Returns
         -------
-        log_density : array of shape [n]
+        log_density : array of the shape of y
         """
+        check_is_fitted(self)
+        if self.n_channels_:
+            y = as_numbers(y, "y")
+            if y.shape[1:] != (self.n_channels_,):
+                raise ValueError(f"y must have shape [n, {self.n_channels_}], got {list(y.shape)}")
+            error = np.broadcast_to(0.0 if error is None else np.asarray(error, float), y.shape)
+            columns = range(self.n_channels_)
+            parts = [self.channel(k).log_predictive_density(X, y[:, k], error[:, k]) for k in columns]
+            return np.stack(parts, axis=-1)
         rows = self._inputs(X)
         new = Data(rows, y, error)
         return np.asarray(self._predicted(rows, new.error, new.y).log_density)
@@ -108,12 +119,19 @@ class FittedMixin:
 
         Returns
         -------
-        draws : array of shape [n, n_samples]
+        draws : array of shape [n, n_samples], or [n, c, n_samples] for c channels
         """
         rows = self._inputs(X)
         at_least(1, n_samples=n_samples)
         with naming("random_state"):
             rng = check_random_state(random_state)
+        if self.n_channels_:
+            draws = _finite(self._draw_channels(rows, int(n_samples), rng))
+            if noise:
+                parts = [self.channel(k)._inside(rows) for k in range(self.n_channels_)]
+                variance = [part.output.variance - part.function.variance for part in parts]
+                draws = draws + np.sqrt(np.stack(variance, axis=-1)) * rng.normal(size=draws.shape)
+            return np.moveaxis(self.y_mean_ + self.y_scale_ * draws, 0, -1)
         seed = int(rng.randint(np.iinfo(np.int32).max))
         draws = _finite(self.posterior_.draw(self.data_, rows, key=seed, num_samples=int(n_samples)))
         if noise:
@@ -123,6 +141,7 @@ class FittedMixin:
 
     # Frequencies and components
 
+    @by_channel
     def decompose(self, X: Any, level: float = 0.9) -> Band:
         """The part of the prediction that belongs to each component.
 
@@ -136,8 +155,8 @@ class FittedMixin:
         Returns
         -------
         band : Band
-            Mean, lower and upper end, [n, a] each for a components; data frames where X is one. The means add up to
-            ``predict(X)`` less the mean of the outputs.
+            Mean, lower and upper end, [n, a] each for a components; data frames where X is one; [n, a, c] for c
+            channels. The means add up to ``predict(X)`` less the mean of the outputs.
         """
         rows = self._inputs(X)
         band = self.posterior_.components(self.data_, rows, as_level(level), max_draws=MAX_DRAWS)
@@ -157,13 +176,15 @@ class FittedMixin:
         -------
         band : Band
             Mean, lower and upper end in cycles per unit: [n, a] for one input, with a components (data frames where X
-            is one), and wavevectors [n, a, d] for several. After ``inference="map"`` there is no interval.
+            is one), and wavevectors [n, a, d] for several. After ``inference="map"`` there is no interval. Several
+            channels have the same frequencies.
         """
         rows = self._inputs(X)
         unit = self.X_scale_ if self.n_features_in_ > 1 else self.X_scale_[0]
         band = self.posterior_.local_frequency(rows, as_level(level), max_draws=self.n_draws)
         return self._labelled(X, band.map(lambda part: _finite(part) / unit))
 
+    @by_channel
     def spectrogram(self, X: Any, frequency: Any, *, axis: int | None = None, level: float = 0.9) -> Band:
         """The spectrogram: a two-sided density, whose integral over all frequencies is the variance of the function.
 
@@ -181,7 +202,7 @@ class FittedMixin:
         Returns
         -------
         band : Band
-            Mean, lower and upper end, [n, m] each.
+            Mean, lower and upper end, [n, m] each, or [n, m, c] for c channels.
         """
         rows, frequency = self._inputs(X), as_numbers(frequency, "frequency")
         scale = self.X_scale_ if axis is None else self.X_scale_[[axis]]
@@ -224,6 +245,7 @@ class FittedMixin:
             For ``spectrogp.plots.overview`` and ``summary``.
         """
         check_is_fitted(self)
+        self._require_one_channel("report")
         return report(self, X, y, error, names, level=level, unit=unit, resolution=resolution)
 
     def plot(self, panel: str = "overview", *, ax: Axes | None = None) -> Any:
@@ -241,6 +263,8 @@ class FittedMixin:
         -------
         figure or axes
         """
+        check_is_fitted(self)
+        self._require_one_channel("plot")
         from matplotlib.figure import Figure
 
         from ..plots import draw_panel, overview

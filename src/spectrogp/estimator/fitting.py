@@ -57,7 +57,7 @@ class Fitted(NamedTuple):
     initial: InitialValues
     history: np.ndarray
     diagnostics: dict[str, Any]
-    offset: float = 0.0  # that was subtracted from the outputs
+    offset: Any = 0.0  # that was subtracted from the outputs, of several channels [c]
 
 
 class Stage(NamedTuple):
@@ -68,6 +68,23 @@ class Stage(NamedTuple):
 
     def run(self, chunk: int = 50) -> Run:
         return Run(self.progress, self.checkpoint, chunk)
+
+
+def fit_channels(
+    settings: Settings,
+    X: np.ndarray,
+    y: np.ndarray,
+    error: np.ndarray,
+    seed: int,
+    X_scale: np.ndarray,
+    announce: Callable[[InitialValues], None],
+) -> Fitted:
+    """Fit several channels along one input: inputs ``[n, 1]``, outputs and error bars ``[n, c]``, standardised."""
+    refuse_forked()
+    _, key = jax.random.split(jax.random.key(seed))
+    initial = _initial_values(settings, X, y, error, seed, X_scale)
+    announce(initial)
+    return _fit_in_linear_time(settings, models.channels_of(X, y, error), initial, seed, key, None)
 
 
 def fit(
@@ -87,15 +104,15 @@ def fit(
     refuse_forked()
     _require_memory(settings, data)
     of_optimum, of_posterior = jax.random.split(jax.random.key(seed))
-    initial = _initial_values(settings, data, seed, X_scale)
+    initial = _initial_values(settings, data.X, data.y, data.error, seed, X_scale)
     seen = data
     if settings.likelihood == "student":
         # What is found, and what begins there, must not follow outliers either.
         seen = _downweighted(settings, initial, data, seed, of_optimum)
-        initial = _initial_values(settings, seen, seed, X_scale)
+        initial = _initial_values(settings, seen.X, seen.y, seen.error, seed, X_scale)
     announce(initial)
     if settings.kernel_for(data.X.shape[1]) == "matern":
-        return _fit_in_linear_time(settings, data, initial, seed, of_posterior, places["posterior"])
+        return _fit_in_linear_time(settings, (data,), initial, seed, of_posterior, places["posterior"])
     kernel, likelihood, failures = _begin(settings, initial, seen, seed, of_optimum)
     with settings.progress("optimum") as progress:
         stage = Stage(progress, places["optimum"])
@@ -119,9 +136,12 @@ def fit(
 
 
 def _fit_in_linear_time(
-    settings: Settings, data: Data, initial: InitialValues, seed: int, key: Array, checkpoint: Path | None
+    settings: Settings, data: tuple[Data, ...], initial: InitialValues, seed: int, key: Array, checkpoint: Path | None
 ) -> Fitted:
-    """The Markov model of one input: Newton's method to the optimum, and its curvature for the posterior."""
+    """The Markov model of one input: Newton's method to the optimum, and its curvature for the posterior.
+
+    What is one for each channel is a tuple of these, and of a single output itself.
+    """
     laplace = settings.inference == "laplace"
     with settings.progress("optimum") as progress:
         found = fit_markov(
@@ -132,21 +152,24 @@ def _fit_in_linear_time(
             n_starts=settings.n_starts,
             progress=progress,
         )
-    posterior, centred = found.posterior, Data(data.X, data.y - found.offset, data.error)
+    posterior, offset = found.posterior, found.offset
+    centred: Any = tuple(Data(part.X, part.y - o, part.error) for part, o in zip(data, offset, strict=True))
+    if not np.ndim(initial.noise):
+        (centred,), (offset,) = centred, offset
     if settings.inference == "nuts":
         with settings.progress("posterior") as progress:
             posterior = _sampled(settings, found.model, centred, key, Stage(progress, checkpoint))
     diagnostics = {
         "approximation": "markov",
-        "rows": data.size,
-        "rows_compared": data.size,
+        "rows": initial.rows,
+        "rows_compared": initial.rows,
         "starts_failed": [],
         "jitter": 0.0,
         "cut_short": found.cut_short,
     }
     if checkpoint is not None:
         checkpoint.unlink(missing_ok=True)
-    return Fitted(found.model, centred, posterior, initial, found.history, diagnostics, found.offset)
+    return Fitted(found.model, centred, posterior, initial, found.history, diagnostics, offset)
 
 
 def _still_rising(history: np.ndarray, rows: int) -> list[str]:
@@ -173,15 +196,15 @@ def _require_memory(settings: Settings, data: Data) -> None:
             models.require_neighbours(data.size, settings.n_neighbours)
 
 
-def _initial_values(settings: Settings, data: Data, seed: int, X_scale: np.ndarray) -> InitialValues:
+def _initial_values(settings: Settings, X: Any, y: Any, error: Any, seed: int, X_scale: np.ndarray) -> InitialValues:
     highest = None
     if settings.highest_frequency is not None:
         highest = as_numbers(settings.highest_frequency, "highest_frequency", X_scale.shape) * X_scale
     components = settings.n_components
     return find_initial_values(
-        data.X,
-        data.y,
-        data.error,
+        X,
+        y,
+        error,
         components=components,
         # Where they have no meaning of their own, as in a kernel object, a few tell enough about the noise.
         max_components=COMPONENTS if components is None else components,

@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import equinox as eqx
 import numpy as np
 
 from ..initialise import InitialValues, markov_from
-from ..models import Data, Lanes, MarkovGP, Timeline, grid_groups, with_groups
-from .rungs import LAST, THEN, Rung, Work, along_ladder, climb, frequency_groups, resmoothed, settled, with_lanes
+from ..models import ChannelGP, Data, Lanes, MarkovGP, Timeline, grid_groups, with_groups
+from .rungs import (
+    LAST,
+    THEN,
+    Channels,
+    Rung,
+    Work,
+    along_ladder,
+    climb,
+    frequency_groups,
+    resmoothed,
+    settled,
+    side_by_side,
+    with_lanes,
+)
 
 # Rows of a block, at least and at most: between them so many that it spans a few knots. A third more come before them;
 # the likelihood of blocks that warm up so little is one in its own right (Vecchia 1988, by blocks).
@@ -18,7 +32,7 @@ PART = 4000  # rows in which the prior of the frequencies is chosen
 POOR = 6.0  # times the usual spread of blocks' log likelihoods a row, below their median: there a cycle may be lost
 
 
-def fit_long(initial: InitialValues, data: Data, n_starts: int, work: Work) -> list[Rung]:
+def fit_long(initial: InitialValues, data: Channels, n_starts: int, work: Work) -> list[Rung]:
     """Blocks of time; the prior of the frequencies is chosen by its evidence in a part of the record."""
     starts = initial.alternatives()[:n_starts]
     part, few = _part(starts[0], data)
@@ -30,16 +44,17 @@ def fit_long(initial: InitialValues, data: Data, n_starts: int, work: Work) -> l
     return [_mended(work, climb(work, *with_lanes(models[0], _blocks(models[0], data)), LAST), models[1:])]
 
 
-def _blocks(model: MarkovGP, data: Data) -> Timeline:
+def _blocks(model: MarkovGP | ChannelGP, data: Channels) -> Timeline:
     """Blocks that have few knots each, of a number of rows that is nearly always the same."""
     spacing = min(float(group.spacing) for group in grid_groups(model))
-    rate = data.size / max(float(np.ptp(data.X)), 1e-300)
+    rate = max(part.size / max(float(np.ptp(part.X)), 1e-300) for part in data)
     own = int(np.clip(CELLS * spacing * rate, *OWN))
-    return Timeline.of(data, own=own, warm_up=own // 3, longest=2.0 * own / rate)
+    return side_by_side(data, own=own, warm_up=own // 3, longest=2.0 * own / rate)
 
 
-def _part(start: InitialValues, data: Data) -> tuple[Data, InitialValues]:
+def _part(start: InitialValues, every: Channels) -> tuple[Channels, InitialValues]:
     """A stretch of the record in which there is something, and what was found in it."""
+    data = max(every, key=lambda part: part.size)
     X = np.asarray(data.X)[:, 0]
     order = np.argsort(X, kind="stable")
     worth = np.cumsum(np.append(0.0, np.sum(start.gain, axis=1)))
@@ -49,21 +64,30 @@ def _part(start: InitialValues, data: Data) -> tuple[Data, InitialValues]:
     # A typical stretch, not the best: half of them are worth more.
     typical = int(np.argsort(sums)[len(sums) // 2])
     first = max(min(int(np.searchsorted(X[order], centres[typical])), data.size - PART), 0)
-    rows = order[first : first + PART]
-    some = Data(*(np.asarray(part)[rows] for part in (data.X, data.y, data.error)))
-    low, high = float(some.X.min()), float(some.X.max())
+    ends = X[order[[first, min(first + PART, data.size) - 1]]]
+    some = tuple(_between(part, *ends) for part in every)
+    low, high = float(ends[0]), float(ends[1])
     inside = (centres >= low) & (centres <= high)
     cut = {name: getattr(start, name)[inside] for name in ("centres", "frequency", "amplitude", "lengthscale", "gain")}
-    return some, dataclasses.replace(start, extent=np.array([[low], [high]]), others=(), rows=len(rows), **cut)
+    rows = max(len(part.y) for part in some)
+    return some, dataclasses.replace(start, extent=np.array([[low], [high]]), others=(), rows=rows, **cut)
 
 
-def _chosen_in_part(start: InitialValues, part: Data, scales: np.ndarray, work: Work) -> Rung:
+def _between(data: Data, low: float, high: float) -> Data:
+    """The rows of a stretch of time; of a channel that has none there the nearest one."""
+    X = np.asarray(data.X)[:, 0]
+    rows = np.flatnonzero((low <= X) & (high >= X))
+    rows = rows if len(rows) else np.argmin(np.abs(X - low), keepdims=True)
+    return Data(*(np.asarray(part)[rows] for part in (data.X, data.y, data.error)))
+
+
+def _chosen_in_part(start: InitialValues, part: Channels, scales: np.ndarray, work: Work) -> Rung:
     """The lengthscale of the frequencies that has the largest evidence in a part of the record."""
 
-    def built(model: MarkovGP) -> tuple[Lanes, MarkovGP]:
+    def built(model: MarkovGP | ChannelGP) -> tuple[Lanes, Any]:
         return with_lanes(model, _blocks(model, part))
 
-    def other(model: MarkovGP, k: int) -> tuple[Lanes, MarkovGP]:
+    def other(model: MarkovGP | ChannelGP, k: int) -> tuple[Lanes, Any]:
         return built(resmoothed(model, start, scales[k], long=True))
 
     middle = len(scales) // 2
@@ -73,7 +97,7 @@ def _chosen_in_part(start: InitialValues, part: Data, scales: np.ndarray, work: 
     return max(rungs.values(), key=lambda rung: rung.evidence)
 
 
-def _as_fitted(model: MarkovGP, fitted: MarkovGP) -> MarkovGP:
+def _as_fitted(model: MarkovGP | ChannelGP, fitted: MarkovGP | ChannelGP) -> MarkovGP | ChannelGP:
     """A model with the amplitudes of functions and the noise of one fitted to a part of the record."""
     groups = []
     for group, other in zip(grid_groups(model), grid_groups(fitted), strict=True):
@@ -83,10 +107,11 @@ def _as_fitted(model: MarkovGP, fitted: MarkovGP) -> MarkovGP:
                 lambda g: (g.amplitude.raw, g.whitened.raw), group, (other.amplitude.raw, group.whitened.raw / ratio)
             )
         )
-    return eqx.tree_at(lambda m: m.likelihood, with_groups(model, groups), fitted.likelihood)
+    name = "likelihoods" if isinstance(fitted, ChannelGP) else "likelihood"
+    return eqx.tree_at(lambda m: getattr(m, name), with_groups(model, groups), getattr(fitted, name))
 
 
-def _mended(work: Work, rung: Rung, others: list[MarkovGP]) -> Rung:
+def _mended(work: Work, rung: Rung, others: list[MarkovGP | ChannelGP]) -> Rung:
     """Blocks that are far less likely than others begin again where other windows saw the frequency.
 
     A lost cycle is a mode of its own, which no optimiser leaves; but it lies in one place, and so can be mended there.

@@ -13,13 +13,14 @@ import numpy as np
 
 from ..inference import CONVERGED, Optimum, Progress
 from ..initialise import HARMONICS, InitialValues, likely_smoothness, markov_from, shortest_smoothness
-from ..models import Data, Lanes, MarkovGP, Timeline, grid_groups
+from ..models import ChannelGP, Data, Lanes, MarkovGP, grid_groups
 from ..parameters import partition
 from ..posterior import Posterior
 from .long import fit_long
 from .rungs import (
     FITTED,
     LAST,
+    Channels,
     Rung,
     Work,
     along_ladder,
@@ -28,6 +29,7 @@ from .rungs import (
     frequencies,
     resmoothed,
     settled,
+    side_by_side,
     with_lanes,
 )
 
@@ -44,21 +46,21 @@ ROWS_DRAWN = 2 * 10**7  # rows times draws of a long record: to read a draw take
 class MarkovFit(NamedTuple):
     """The model at its optimum and draws of its posterior, for outputs less ``offset``; and how it went."""
 
-    model: MarkovGP
+    model: MarkovGP | ChannelGP
     posterior: Posterior
-    offset: float
+    offset: np.ndarray  # [c], of every channel
     history: np.ndarray
     cut_short: list[str]
 
 
 def fit_markov(
-    initial: InitialValues, data: Data, *, draws: int, seed: int, n_starts: int, progress: Progress | None = None
+    initial: InitialValues, data: Channels, *, draws: int, seed: int, n_starts: int, progress: Progress | None = None
 ) -> MarkovFit:
     """Fit standardised data of one input.
 
     Args:
         initial: What was found in them.
-        data: The data.
+        data: The data of every channel, of a single output one.
         draws: Of the posterior; one for the optimum alone.
         seed: Of the draws.
         n_starts: Candidates that are compared, at most.
@@ -66,38 +68,45 @@ def fit_markov(
     """
     work, given = Work(np.random.default_rng(seed), progress), data
     data, inside = _thinned(initial, given)
-    if data.size > SHORT and np.any(initial.found):
+    rows = max(part.size for part in data)
+    if rows > SHORT and np.any(initial.found):
         rungs = fit_long(initial, data, n_starts, work)
-        draws = min(draws, max(ROWS_DRAWN // data.size, 50))  # each takes as long to read as there are rows
+        draws = min(draws, max(ROWS_DRAWN // rows, 50))  # each takes as long to read as there are rows
     else:
         # Where nothing oscillates some rows tell how smooth and how noisy the rest is; predictions have all of them.
-        order = np.argsort(np.asarray(data.X)[:, 0], kind="stable")
-        rows = order[np.linspace(0, data.size - 1, min(data.size, SHORT)).astype(int)]
-        data = Data(*(np.asarray(part)[rows] for part in (data.X, data.y, data.error)))
+        data = tuple(_some(part) for part in data)
         rungs = _fit_short(initial, data, n_starts, work)
-    if inside:
+    if np.any(inside):
         rungs = [_for_single_rows(rung, inside) for rung in rungs]
     top = rungs[0]
-    offset = float(top.model.offset.value)
+    offset = np.array([float(one.offset.value) for one in top.model.channels])
     centred = _without_offset(top.model)
     posterior = Posterior.at_point(centred) if draws == 1 else _mixture(rungs, draws, work)
-    history = np.asarray(top.optimum.history) / data.size
+    fitted, whole = (sum(part.size for part in parts) for parts in (data, given))
+    history = np.asarray(top.optimum.history) / fitted
     unfinished = _unfinished(top.optimum)
-    if not inside and data.size < given.size:
-        unfinished.append(
-            f"optimum: nothing significant was found, and {data.size} of {given.size} rows were fitted to"
-        )
+    if not np.any(inside) and fitted < whole:
+        unfinished.append(f"optimum: nothing significant was found, and {fitted} of {whole} rows were fitted to")
     return MarkovFit(centred, posterior, offset, history, unfinished)
 
 
-def _without_offset(model: MarkovGP) -> MarkovGP:
+def _some(data: Data) -> Data:
+    """At most as many rows as make one block, evenly spread."""
+    order = np.argsort(np.asarray(data.X)[:, 0], kind="stable")
+    rows = order[np.linspace(0, data.size - 1, min(data.size, SHORT)).astype(int)]
+    return Data(*(np.asarray(part)[rows] for part in (data.X, data.y, data.error)))
+
+
+def _without_offset(model: Any) -> Any:
     """The same for outputs from which the offset was subtracted."""
-    return eqx.tree_at(lambda m: m.offset, model, np.zeros(()), is_leaf=lambda leaf: leaf is model.offset)
+    name = "offsets" if isinstance(model, ChannelGP) else "offset"
+    zero = (np.zeros(()),) * len(model.channels) if name == "offsets" else np.zeros(())
+    return eqx.tree_at(lambda m: getattr(m, name), model, zero, is_leaf=lambda leaf: leaf is getattr(model, name))
 
 
-def _fit_short(initial: InitialValues, data: Data, n_starts: int, work: Work) -> list[Rung]:
+def _fit_short(initial: InitialValues, data: Channels, n_starts: int, work: Work) -> list[Rung]:
     """All rows in one block; the rungs of the ladder that count, the best first."""
-    timeline = Timeline.of(data)
+    timeline = side_by_side(data)
     scales = LADDER * float(initial.scale[0])
     scales = scales[scales > shortest_smoothness(initial)]
     first = max(likely_smoothness(initial, scales), min(BEGIN, len(scales) - 1))
@@ -112,7 +121,7 @@ def _fit_short(initial: InitialValues, data: Data, n_starts: int, work: Work) ->
             rung = at_optimum(work, pair[0].lanes, pair[0].model, beaten)
         return [] if rung is None else [(settled(work, rung), pair[1])]
 
-    def other_of(start: InitialValues) -> Callable[[MarkovGP, int], tuple[Lanes, MarkovGP]]:
+    def other_of(start: InitialValues) -> Callable[[Any, int], tuple[Lanes, Any]]:
         return lambda model, k: with_lanes(resmoothed(model, start, scales[k]), timeline)
 
     candidates: list[tuple[Rung, InitialValues]] = []
@@ -145,14 +154,17 @@ def _density(pair: tuple[Rung, InitialValues]) -> float:
     return pair[0].optimum.log_joint
 
 
-def _unwound(model: MarkovGP, initial: InitialValues, data: Data) -> InitialValues:
+def _unwound(model: MarkovGP | ChannelGP, initial: InitialValues, data: Channels) -> InitialValues:
     """Initial values with frequencies that have in them what the envelopes turn by: f = Re[(u − iv) e^{iφ}]."""
     low, high = initial.extent[:, 0]
     X = np.linspace(low, high, 8 * len(initial.centres))[:, None]
-    mean = np.asarray(model.realise().envelope(model.prepare(data, X), jnp.asarray(X))[0])
-    turn = np.gradient(-np.unwrap(np.arctan2(mean[..., 1], mean[..., 0]), axis=0), X[:, 0], axis=0)
-    # How far it can be trusted shows in the size of the envelope.
-    size = np.sum(mean**2, axis=-1)
+    turn = size = np.zeros((len(X), initial.gain.shape[1]))
+    for one, part in zip(model.channels, data, strict=True):
+        mean = np.asarray(one.realise().envelope(one.prepare(part, X), jnp.asarray(X))[0])
+        # How far it can be trusted shows in the size of the envelope.
+        own = np.sum(mean**2, axis=-1)
+        slope = np.gradient(-np.unwrap(np.arctan2(mean[..., 1], mean[..., 0]), axis=0), X[:, 0], axis=0)
+        turn, size = (turn * size + slope * own) / (size + own + 1e-300), size + own
     frequency = initial.frequency.copy()
     fitted = np.exp(np.concatenate([group.unwarped(initial.centres) for group in frequencies(model)], axis=1))[..., 0]
     for a in range(frequency.shape[1]):
@@ -175,40 +187,55 @@ def _unfinished(optimum: Optimum) -> list[str]:
 # Rows that are closer than the signal needs
 
 
-def _thinned(initial: InitialValues, data: Data) -> tuple[Data, float]:
+def _thinned(initial: InitialValues, every: Channels) -> tuple[Channels, tuple[float, ...]]:
     """Means of so many neighbouring rows of an even record that every cycle still has enough; and what they hide.
 
     That is the variance of rows around such a mean, but for the change of the signal meanwhile.
 
     What oscillates so slowly is nearly the same in all of them. Times that are uneven stay as they are: means of
-    different numbers of rows would have different noise.
+    different numbers of rows would have different noise. So do channels of which one misses some.
     """
+    data, untouched = every[0], (every, (0.0,) * len(every))
     X = np.asarray(data.X)[:, 0]
     order = np.argsort(X, kind="stable")
     steps = np.diff(X[order])
     if not np.any(initial.found) or len(steps) < 2 * LEAST or np.min(steps) < 0.99 * np.max(steps):
-        return data, 0.0
+        return untouched
+    if any(not np.array_equal(part.X, data.X) for part in every):
+        return untouched
     seen = np.where(initial.gain > 0, initial.frequency[..., 0] * np.minimum(initial.harmonics, HARMONICS), 0.0)
     # A single place that was seen wrongly is not to decide.
     fastest = np.quantile(np.max(seen, axis=1), 0.99)
     together = int(1.0 / (ROWS_A_CYCLE * 1.2 * fastest * np.mean(steps)))
     together = min(together, data.size // LEAST)
     if together < 2:
-        return data, 0.0
+        return untouched
     count = data.size // together
     rows = order[: count * together].reshape(count, together)
+    return tuple(zip(*(_means(part, rows) for part in every), strict=True))  # type: ignore[return-value]
+
+
+def _means(data: Data, rows: np.ndarray) -> tuple[Data, float]:
+    """Means of rows ``[n, k]``, and the variance of the noise that they hide."""
     X, y, error = (np.asarray(part)[rows] for part in (data.X[:, 0], data.y, data.error))
+    together = rows.shape[1]
     # Differences of neighbours leave out what changes slowly.
     inside = max(0.5 * float(np.mean(np.diff(y, axis=1) ** 2)) - float(np.mean(error**2)), 0.0) * (1.0 - 1.0 / together)
     return Data(X.mean(axis=1), y.mean(axis=1), np.sqrt(np.mean(error**2, axis=1) / together)), inside
 
 
-def _for_single_rows(rung: Rung, inside: float) -> Rung:
+def _for_single_rows(rung: Rung, inside: tuple[float, ...]) -> Rung:
     """A fit to means of rows as one of single rows: the noise has in it what the means hide."""
     numbers = rung.optimum.numbers.copy()
-    place = rung.lanes.number_of(lambda m: m.likelihood.noise.raw)
-    numbers[place] = 0.5 * np.log(np.exp(2.0 * numbers[place]) + inside)
+    for k, hidden in enumerate(inside):
+        place = rung.lanes.number_of(lambda m: _noises(m)[k].noise.raw)  # noqa: B023
+        numbers[place] = 0.5 * np.log(np.exp(2.0 * numbers[place]) + hidden)
     return rung._replace(optimum=rung.optimum._replace(numbers=numbers))
+
+
+def _noises(model: Any) -> tuple[Any, ...]:
+    """The likelihood of every channel."""
+    return model.likelihoods if isinstance(model, ChannelGP) else (model.likelihood,)
 
 
 def _mixture(rungs: list[Rung], draws: int, work: Work) -> Posterior:
@@ -254,7 +281,7 @@ def _stack(rung: Rung, numbers: np.ndarray) -> Any:
     return jax.tree.map(stacked, many, one)
 
 
-def _moving(model: MarkovGP) -> tuple[Any, Any]:
+def _moving(model: Any) -> tuple[Any, Any]:
     """What differs between draws, and the rest: all free numbers, and the grids and priors of functions."""
     free, rest = partition(model, "latent", "hyperparameter")
 

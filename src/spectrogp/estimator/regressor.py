@@ -14,9 +14,9 @@ from ..core import naming
 from ..files import FilePath
 from ..initialise import InitialValues
 from ..kernels import AbstractKernel
-from ..models import Data
+from ..models import channels_of
 from .fitted import FittedMixin
-from .fitting import fit
+from .fitting import fit, fit_channels
 from .rows import complete_rows, names_for, separated
 from .settings import Settings
 from .times import numbers_of, outputs_of, warn_of_rounding
@@ -88,7 +88,7 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
     model_ : model
         The model at the optimum, in standardised units.
     data_ : Data or Neighbourhoods
-        What it was fitted to, in standardised units.
+        What it was fitted to, in standardised units; of several channels a tuple of these.
     posterior_ : Posterior
         Draws of the model; after "map" a single one, the optimum.
     initial_values_ : InitialValues
@@ -103,6 +103,7 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
         What the inputs and the output are called in figures: as a data frame or series has it, or plainly.
     X_mean_, X_scale_, y_mean_, y_scale_ : arrays and numbers
         What inputs and outputs were standardised with; for "markov" ``y_mean_`` is the fitted offset of the signal.
+        Of several channels ``y_mean_`` and ``y_scale_`` have one number for each.
     times_ : bool array of shape [d]
         Which columns of X held times.
     X_origin_ : tuple of int or datetime64, of length d
@@ -179,9 +180,10 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
         X : array, data frame or list of shape [n, d], or [n] for one input
             Inputs: numbers or times. Without ``y``, a series of pandas or an array of xarray with one dimension: its
             index is the input, and its values are the outputs.
-        y : array of shape [n] or None
-            Outputs.
-        error : array of shape [n], number or None
+        y : array of shape [n], or [n, c] for c channels along one input, or None
+            Outputs. Channels have frequencies and lengthscales of their envelopes in common, and amplitudes, phases,
+            noise and offsets of their own; one has no output where its value is not a number.
+        error : array of shape [n] or [n, c], number or None
             Known standard deviations of the outputs; the fitted noise is what there is beside them.
         checkpoint : str, path or None
             What files begin with (NAME.optimum, NAME.posterior) from which an interrupted fit, called again with the
@@ -208,18 +210,32 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
                 seen, numbers, dtype=np.float64, ensure_min_samples=2, ensure_all_finite="allow-nan"
             )
         numbers, outputs, error, left_out = complete_rows(numbers, outputs_of(y), error)
-        given = Data(numbers, outputs, error)
-        units = Units.of(given, standardise=not isinstance(self.kernel, AbstractKernel))
+        several = outputs.ndim == 2
+        if several:
+            settings.require_channels()
+        given = channels_of(numbers, outputs, error)
+        if several:
+            units = Units.of_channels(numbers, given)
+        else:
+            units = Units.of(given[0], standardise=not isinstance(self.kernel, AbstractKernel))
         warn_of_rounding(numbers, np.ptp(numbers, axis=0) / (len(numbers) - 1), "X")
-        warn_of_rounding(np.asarray(given.y), 0.25 * np.ptp(given.y), "y")
+        for part in given:
+            warn_of_rounding(np.asarray(part.y), 0.25 * np.ptp(part.y), "y")
         with naming("random_state"):
             seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
 
         def announce(initial: InitialValues) -> None:
             if on_found is not None:
-                on_found(initial.in_units(units.X_mean, units.X_scale, float(units.y_scale)))
+                on_found(initial.in_units(units.X_mean, units.X_scale, units.y_scale))
 
-        found = fit(settings, units.data(given), seed, units.X_scale, checkpoint, announce)
+        if several:
+            bars = np.full(outputs.shape, np.nan)
+            for k, part in enumerate(given):
+                bars[np.isfinite(outputs[:, k]), k] = units.channel(k).data(part).error
+            inside = (outputs - units.y_mean) / units.y_scale
+            found = fit_channels(settings, units.inputs(numbers), inside, bars, seed, units.X_scale, announce)
+        else:
+            found = fit(settings, units.data(given[0]), seed, units.X_scale, checkpoint, announce)
         # Only now: a fit that fails leaves the estimator as it was.
         if hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
@@ -230,8 +246,8 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
         self.X_origin_ = origins or (0,) * numbers.shape[1]
         self.X_mean_, self.X_scale_, self.y_mean_, self.y_scale_ = units
         self.model_, self.data_, self.posterior_, initial, self.history_, self.diagnostics_, offset = found
-        self.y_mean_ = np.float64(self.y_mean_ + self.y_scale_ * offset)
-        self.initial_values_ = initial.in_units(units.X_mean, units.X_scale, float(units.y_scale))
+        self.y_mean_ = (self.y_mean_ + self.y_scale_ * offset)[()]
+        self.initial_values_ = initial.in_units(units.X_mean, units.X_scale, units.y_scale)
         self.n_iter_ = len(self.history_)
         self.diagnostics_["rows_left_out"] = left_out
         self.names_ = names_for(self.n_features_in_, getattr(self, "feature_names_in_", None), called)

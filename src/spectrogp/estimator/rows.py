@@ -54,13 +54,14 @@ def complete_rows(X: np.ndarray, y: np.ndarray, error: Any) -> tuple[np.ndarray,
 
     Args:
         X: Inputs ``[n, d]``.
-        y: Outputs ``[n]``.
-        error: Known standard deviations ``[n]``, one for all, or None.
+        y: Outputs ``[n]``, or those of channels ``[n, c]``, of which a row has at least one.
+        error: Known standard deviations ``[n]`` or ``[n, c]``, one for all, or None.
     """
     error = _filled(error)
     if len(X) != len(y):
         return X, y, error, 0  # the data will say so
-    missing = {"X": np.any(np.isnan(X), axis=1), "y": np.isnan(y), "error": _missing(error, len(y))}
+    outputs = np.isnan(y) if y.ndim == 1 else np.all(np.isnan(y), axis=1)
+    missing = {"X": np.any(np.isnan(X), axis=1), "y": outputs, "error": _missing(error, len(y))}
     gone = np.any(list(missing.values()), axis=0)
     count, total = int(np.sum(gone)), len(y)
     if not count:
@@ -69,7 +70,7 @@ def complete_rows(X: np.ndarray, y: np.ndarray, error: Any) -> tuple[np.ndarray,
     if total - count < 2:
         raise ValueError(f"{count} of {total} rows have missing values ({where}), and a fit needs two without")
     warnings.warn(f"{count} of {total} rows have missing values and are left out ({where})", stacklevel=3)
-    each = np.asarray(error)[~gone] if np.shape(error) == (total,) else error
+    each = np.asarray(error)[~gone] if np.shape(error)[:1] == (total,) else error
     return X[~gone], y[~gone], each, count
 
 

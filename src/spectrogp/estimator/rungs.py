@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import equinox as eqx
 import numpy as np
 
 from ..inference import Optimum, Progress, newton
 from ..initialise import InitialValues, markov_from
-from ..models import Lanes, MarkovGP, Timeline, grid_groups, with_groups
+from ..models import ChannelGP, Data, Lanes, MarkovGP, Timeline, grid_groups, with_groups
 from ..parameters import GridFunctionGroup
 
 THEN, LAST = 6, 25  # steps of Newton's method: after a change of the prior, and to the end
 PSEUDO = 2.0  # knots that the prior of an amplitude counts as: its logarithm has a standard deviation of one half
 FITTED = 50.0  # nats that a fitted frequency counts for, where it is to be followed
+
+
+Channels: TypeAlias = tuple[Data, ...]  # rows of every channel; of a single output one
 
 
 class Rung(NamedTuple):
@@ -26,7 +29,7 @@ class Rung(NamedTuple):
     optimum: Optimum
 
     @property
-    def model(self) -> MarkovGP:
+    def model(self) -> Any:
         return self.lanes.at(self.optimum.numbers)
 
     @property
@@ -47,11 +50,16 @@ class Work(NamedTuple):
     progress: Progress | None
 
 
-def with_lanes(model: MarkovGP, timeline: Timeline) -> tuple[Lanes, MarkovGP]:
+def side_by_side(data: Channels, **options: Any) -> Timeline:
+    """Blocks of all channels."""
+    return Timeline.side_by_side([Timeline.of(part, **options) for part in data])
+
+
+def with_lanes(model: MarkovGP | ChannelGP, timeline: Timeline) -> tuple[Lanes, MarkovGP | ChannelGP]:
     return Lanes(model, timeline), model
 
 
-def climb(work: Work, lanes: Lanes, model: MarkovGP, steps: int, least: float = -np.inf) -> Rung:
+def climb(work: Work, lanes: Lanes, model: MarkovGP | ChannelGP, steps: int, least: float = -np.inf) -> Rung:
     return Rung(lanes, newton(lanes, lanes.join(model), steps=steps, least=least, progress=work.progress))
 
 
@@ -69,7 +77,7 @@ def settled(work: Work, rung: Rung) -> Rung:
     return climb(work, Lanes(model, rung.lanes.timeline), model, THEN)
 
 
-def _with_amplitudes(rung: Rung, work: Work) -> MarkovGP:
+def _with_amplitudes(rung: Rung, work: Work) -> Any:
     """Amplitudes of the functions nearer to where the evidence is largest.
 
     MacKay's (1992) step: a² is the sum of the squares of the knots over the number of directions that the data
@@ -97,7 +105,7 @@ def _with_amplitudes(rung: Rung, work: Work) -> MarkovGP:
 
 
 def along_ladder(
-    best: Rung, k: int, count: int, other: Callable[[MarkovGP, int], tuple[Lanes, MarkovGP]], work: Work
+    best: Rung, k: int, count: int, other: Callable[[Any, int], tuple[Lanes, Any]], work: Work
 ) -> dict[int, Rung]:
     """Rungs around the one of the largest evidence, by number: lengthscales of the frequencies, up and then down."""
     rungs = {k: best}
@@ -115,17 +123,17 @@ def along_ladder(
     return rungs
 
 
-def resmoothed(model: MarkovGP, start: InitialValues, smoothness: float, *, long: bool = False) -> MarkovGP:
+def resmoothed(model: Any, start: InitialValues, smoothness: float, *, long: bool = False) -> Any:
     """The same functions, with frequencies of another lengthscale a priori."""
     groups, places = grid_groups(model), frequency_groups(model)
     found = np.exp(np.concatenate([groups[place].unwarped(start.centres) for place in places], axis=1)) / (2.0 * np.pi)
     # Rows say more of a frequency that was fitted than they did before.
     now = dataclasses.replace(start, frequency=found, gain=np.full(start.gain.shape, FITTED))
-    fresh = grid_groups(markov_from(now, smoothness, long=long))
-    return with_groups(model, [fresh[k] if k in places else group for k, group in enumerate(groups)])
+    fresh = dict(zip(places, frequencies(markov_from(now, smoothness, long=long)), strict=True))
+    return with_groups(model, [fresh.get(k, group) for k, group in enumerate(groups)])
 
 
-def frequency_groups(model: MarkovGP) -> list[int]:
+def frequency_groups(model: MarkovGP | ChannelGP) -> list[int]:
     """Which of the model's groups on grids are the frequencies."""
     places, before = [], 0
     for term in model.terms:
@@ -136,6 +144,6 @@ def frequency_groups(model: MarkovGP) -> list[int]:
     return places
 
 
-def frequencies(model: MarkovGP) -> list[GridFunctionGroup]:
+def frequencies(model: MarkovGP | ChannelGP) -> list[GridFunctionGroup]:
     groups = grid_groups(model)
     return [groups[k] for k in frequency_groups(model)]

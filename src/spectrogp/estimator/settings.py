@@ -75,6 +75,21 @@ class Settings:
             if not np.all(as_numbers(getattr(self, name), name) > 0):
                 raise ValueError(f"{name} must be positive, got {getattr(self, name)!r}")
 
+    def require_channels(self) -> None:
+        """Refuse what several channels cannot be fitted with."""
+        able = {
+            "kernel": ("auto", "matern"),
+            "approximation": ("auto", "markov"),
+            "inference": ("laplace", "map"),
+            "likelihood": ("gaussian",),
+        }
+        for name, taken in able.items():
+            if getattr(self, name) not in taken:
+                raise ValueError(
+                    f"several channels, y [n, c], take {name}={' or '.join(map(repr, taken))}, "
+                    f"got {getattr(self, name)!r}; fit them one by one"
+                )
+
     def kernel_for(self, dimensions: int) -> Any:
         """The kernel that is used for so many inputs: its name, or itself."""
         if not isinstance(self.kernel, str):

@@ -96,8 +96,14 @@ def warn_of_rounding(values: np.ndarray, spread: Any, name: str) -> None:
 
 
 def outputs_of(y: Any) -> np.ndarray:
-    """Outputs as ``[n]``, NaN where they are missing; a single column is flattened, with scikit-learn's warning."""
+    """Outputs as ``[n]``, those of channels as ``[n, c]``, NaN where they are missing.
+
+    A single column is flattened, with scikit-learn's warning.
+    """
     refuse_masked(y, "y")
+    if np.ndim(y) == 2 and np.shape(y)[1] > 1:
+        with naming("y"):
+            return np.asarray(y, np.float64)
     with naming("y"):
         numbers = check_array(
             y, dtype=np.float64, ensure_2d=False, ensure_min_samples=0, input_name="y", ensure_all_finite="allow-nan"

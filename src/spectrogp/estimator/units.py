@@ -23,8 +23,8 @@ class Units(NamedTuple):
 
     X_mean: np.ndarray  # [d]
     X_scale: np.ndarray  # [d]
-    y_mean: np.float64
-    y_scale: np.float64
+    y_mean: Any  # a number, or those of several channels [c]
+    y_scale: Any
 
     @classmethod
     def of(cls, data: Data, *, standardise: bool) -> Units:
@@ -34,6 +34,17 @@ class Units(NamedTuple):
         if standardise:
             return units
         return cls(np.zeros(X.shape[1]), np.ones(X.shape[1]), units.y_mean, np.float64(1.0))
+
+    @classmethod
+    def of_channels(cls, X: np.ndarray, channels: tuple[Data, ...]) -> Units:
+        """Those of inputs ``[n, 1]``, and of the outputs of every channel."""
+        pairs = [standard(np.asarray(part.y), f"channel {k} of y") for k, part in enumerate(channels)]
+        mean, scale = (np.array(parts) for parts in zip(*pairs, strict=True))
+        return cls(*standard(X, "X"), mean, scale)
+
+    def channel(self, number: int) -> Units:
+        """Those of one of several channels."""
+        return Units(self.X_mean, self.X_scale, self.y_mean[number], self.y_scale[number])
 
     def inputs(self, X: np.ndarray) -> np.ndarray:
         """Inputs inside."""

@@ -46,23 +46,21 @@ class Arrow(NamedTuple):
         rank = np.empty(n + q, int)
         rank[order], rank[n:] = np.arange(n), n + np.arange(q)
         member = rank[lanes.members]  # [b, p]
-        local = member.shape[1] - q
+        local = int(np.sum(lanes.members[0] < n))  # the others are of the border, of which a channel has a part
         wide = int(np.max(np.ptp(np.where(lanes.felt, member, member[:, :1])[:, :local], axis=1))) if n else 0
-        band, cross = np.zeros(((wide + 1), n)), np.zeros((n, q))
+        band, cross, corner = np.zeros(((wide + 1), n)), np.zeros((n, q)), prior.copy()
         for start in range(0, len(blocks), FEW):
             some, here, felt = blocks[start : start + FEW], member[start : start + FEW], lanes.felt[start : start + FEW]
             i, j = here[:, :local, None], here[:, None, :local]
             lower = (i >= j) & felt[:, :local, None] & felt[:, None, :local]
             at = ((i - j) * n + j)[lower]
             band += np.bincount(at, some[:, :local, :local][lower], band.size).reshape(band.shape)
-            np.add.at(cross, here[:, :local], some[:, :local, local:])
+            np.add.at(cross, (here[:, :local, None], here[:, None, local:] - n), some[:, :local, local:])
+            np.add.at(corner, (here[:, local:, None] - n, here[:, None, local:] - n), some[:, local:, local:])
         band[0] += 1.0
         factor = cholesky_banded(band, lower=True) if n else band
         solved = cho_solve_banded((factor, True), cross) if n and q else cross
-        corner = (
-            cholesky(prior + np.sum(blocks[:, local:, local:], axis=0) - cross.T @ solved, lower=True) if q else prior
-        )
-        return cls(order, factor, solved, corner)
+        return cls(order, factor, solved, cholesky(corner - cross.T @ solved, lower=True) if q else corner)
 
     def solve(self, right: np.ndarray) -> np.ndarray:
         """H⁻¹ times a vector."""
@@ -179,7 +177,7 @@ def _newton(lanes: Lanes, numbers: np.ndarray, steps: int, least: float, progres
     values, slopes = lanes.log_likelihoods(numbers)
     value, gradient = lanes.total(values, slopes, numbers)
     here = _Place(numbers, values, slopes, value, gradient)
-    search = _search_one if lanes.count == 1 else _search_many
+    search = _search_whole if lanes.whole else _search_many
     damping = np.zeros(lanes.count)
     history = [value]
     bends, prior = _Bends(lanes, here), lanes.log_prior(here.numbers)[2]
@@ -274,36 +272,36 @@ class _Place(NamedTuple):
     gradient: np.ndarray
 
 
-def _search_one(
+def _search_whole(
     lanes: Lanes, here: _Place, H: np.ndarray, prior: np.ndarray, factor: Arrow | None, damping: np.ndarray
 ) -> tuple[_Place, np.ndarray] | None:
-    """One block: steps of several dampings, and along directions of negative curvature, in one evaluation."""
+    """All data of a channel in one block: steps of several dampings, and along directions of negative curvature.
+
+    They are tried in one evaluation, in a basis in which the Hessian of all numbers is diagonal.
+    """
     del factor
-    member = lanes.members[0]
-    whole = H[0].copy()
-    whole[: lanes.knots, : lanes.knots] += np.eye(lanes.knots)
-    whole[lanes.knots :, lanes.knots :] += prior
+    member = lanes.members
+    whole = np.eye(len(here.numbers))
+    whole[lanes.knots :, lanes.knots :] = prior
+    for block, numbers in zip(H, member, strict=True):
+        whole[np.ix_(numbers, numbers)] += block
     eigenvalues, vectors = np.linalg.eigh(whole)
-    along = vectors.T @ here.gradient[member]
+    along = vectors.T @ here.gradient
     size = np.abs(eigenvalues)
     moves = [vectors @ (along / (size + mu)) for mu in DAMPINGS * max(1.0, float(damping[0]))]
     bent = vectors[:, 0] * np.sign(along[0] or 1.0)
     if eigenvalues[0] < 0:
         moves += [moves[0] + length * bent for length in (0.1, 0.3, 1.0)]
-    trials = np.repeat(here.numbers[None], len(moves), axis=0)
-    trials[:, member] += np.stack(moves)
-    new, slopes = lanes.evaluate(np.zeros(len(moves), int), trials[:, member])
-    totals = np.array(
-        [
-            lanes.total(*one, x)[0]
-            for one, x in zip(zip(new[:, None], slopes[:, None], strict=True), trials, strict=True)
-        ]
-    )
+    trials = here.numbers + np.stack(moves)
+    copies = trials[:, member]  # [m, b, p]
+    new, slopes = lanes.evaluate(np.tile(np.arange(lanes.count), len(moves)), copies.reshape(-1, member.shape[1]))
+    new, slopes = new.reshape(len(moves), -1), slopes.reshape(copies.shape)
+    totals = np.array([lanes.total(*one)[0] for one in zip(new, slopes, trials, strict=True)])
     best = int(np.nanargmax(np.where(np.isfinite(totals), totals, -np.inf)))
     if not totals[best] > here.value:
         return None if damping[0] > 1e8 else (here, np.maximum(damping, 1.0) * 1e4)
-    value, gradient = lanes.total(new[best, None], slopes[best, None], trials[best])
-    return _Place(trials[best], new[best, None], slopes[best, None], value, gradient), np.zeros(1)
+    value, gradient = lanes.total(new[best], slopes[best], trials[best])
+    return _Place(trials[best], new[best], slopes[best], value, gradient), np.zeros(lanes.count)
 
 
 def _search_many(

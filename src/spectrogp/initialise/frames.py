@@ -4,18 +4,20 @@ The rows are put on an even grid: each is shared between the two cells next to i
 sums of weights, of outputs and of their squares. An uneven record so becomes an even one with weights, some of them
 zero; its transform is that of the rows times sinc²(f / rate), but for images near the grid's rate. In *frames*,
 Gaussian windows of ±3 widths around centres one width apart, the fit is that of ``ridges``: a floating mean and a wave
-that may chirp.
+that may chirp. Channels of one record share the wave's frequency and rate, and have amplitudes, phases and noise of
+their own: what they gain in log likelihood adds up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from scipy.fft import fft, next_fast_len
 from scipy.ndimage import uniform_filter1d
+from scipy.special import gammainccinv
 
 from .ridges import CYCLES, FALSE_ALARM, LENGTH
 
@@ -60,11 +62,22 @@ class Grid(NamedTuple):
         return np.ones_like(frequency) if self.even else np.sinc(frequency / self.rate) ** 2
 
 
+class Channel(NamedTuple):
+    """Outputs ``y [n]`` (centred) of one channel, ``weight [n]`` of its rows (0 where it has none), and its grid.
+
+    The grids of all channels of a record have the same cells.
+    """
+
+    grid: Grid
+    y: np.ndarray
+    weight: np.ndarray
+
+
 class Cells(NamedTuple):
     """What frames say of frequencies: the ``share [r, k, f]`` of the variance that a wave explains, for chirp rates.
 
     The rates are those of RATES, or only the best of them, whose index there is ``rate [k, f]``; ``rows [k]`` is their
-    effective number in a frame.
+    effective number in a frame. Both are what ``together`` makes of those of several ``channels``.
     """
 
     width: float
@@ -73,6 +86,7 @@ class Cells(NamedTuple):
     share: np.ndarray
     rate: np.ndarray
     rows: np.ndarray
+    channels: int
 
     @property
     def frequency(self) -> np.ndarray:
@@ -124,58 +138,82 @@ def window(hop: int) -> np.ndarray:
     return np.exp(-0.5 * (np.arange(-REACH * hop, REACH * hop + 1) / hop) ** 2)
 
 
-def find_cells(grid: Grid, y: np.ndarray, weight: np.ndarray, hop: int, highest: float, *, best: bool = True) -> Cells:
-    """What every frequency explains in every frame of a record with outputs ``y`` (centred) and weights.
+def find_cells(channels: Sequence[Channel], hop: int, highest: float, *, best: bool = True) -> Cells:
+    """What every frequency explains in every frame of a record.
 
     Args:
-        grid: Of the record.
-        y: Outputs ``[n]``.
-        weight: Weights ``[n]`` of the rows.
+        channels: Of the record.
         hop: Width of the windows, in cells of the grid.
         highest: Where frequencies end, in cycles per unit.
         best: Whether only the best chirp rate of each cell is kept.
     """
-    size = next_fast_len(int(np.ceil(hop / BIN)))
+    size, grid = next_fast_len(int(np.ceil(hop / BIN))), channels[0].grid
     step = grid.rate / size
     bins = np.arange(int(np.ceil(CYCLES * size / hop)), min(int(highest / step) + 1, (size + 1) // 2))
-    parts = [frames(part, hop) for part in (grid.weight, grid.square, grid.sums(weight * y), grid.sums(weight * y**2))]
-    shape = len(parts[0]), len(bins)
+    every = [
+        [frames(part, hop) for part in (own.weight, own.square, own.sums(weight * y), own.sums(weight * y**2))]
+        for own, y, weight in channels
+    ]
+    shape = len(every[0][0]), len(bins)
     share = np.zeros((1 if best else len(RATES), *shape), np.float32)
     rate, count = np.zeros(shape, np.int8), np.empty(shape[0])
     loss = tuple((1.0 / grid.loss(k * step * bins)).astype(np.float32) for k in (1.0, 2.0))
     chunk = max(1, _CELLS // size)
     for begin in range(0, shape[0], chunk):
         rows = slice(begin, begin + chunk)
-        some = _Frames(hop, *(part[rows] for part in parts))
-        count[rows] = some.count
-        for k, power in enumerate(_powers(some, size, bins, loss)):
+        some = [_Frames(hop, *(part[rows] for part in parts)) for parts in every]
+        counts = [part.count for part in some]
+        for k, powers in enumerate(zip(*(_powers(part, size, bins, loss) for part in some), strict=True)):
+            power, count[rows] = together(powers, counts)
             if best:
                 better = power > share[0, rows]
                 np.copyto(share[0, rows], power, where=better)
                 np.copyto(rate[rows], np.int8(k), where=better)
             else:
                 share[k, rows] = power
-    return Cells(hop / grid.rate, step, int(bins[0]), share, rate, count)
+    return Cells(hop / grid.rate, step, int(bins[0]), share, rate, count, len(channels))
 
 
-def price(width: float, highest: float, harmonics: int = 1) -> float:
+def together(shares: Sequence[np.ndarray], counts: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """One share ``[k, ...]`` and number of rows ``[k]`` that gain, as ``nats`` has it, what those of channels do.
+
+    Args:
+        shares: Of the variance that a wave explains in each channel, ``[k, ...]``.
+        counts: Rows ``[k]`` of the frames.
+    """
+    if len(shares) == 1:
+        return shares[0], counts[0]
+    free = [np.maximum(count - 3.0, 0.0) for count in counts]
+    total = np.maximum(np.sum(free, axis=0), 1e-9)
+    logarithm = np.zeros(np.shape(shares[0]), shares[0].dtype)
+    for share, rows in zip(shares, free, strict=True):
+        part = (rows / total).reshape(-1, *(1,) * (logarithm.ndim - 1)).astype(logarithm.dtype)
+        logarithm += part * np.log1p(-SHARE * np.clip(share, 0.0, 1.0))
+    return -np.expm1(logarithm) / SHARE, 3.0 + total
+
+
+def price(width: float, highest: float, harmonics: int = 1, channels: int = 1) -> float:
     """Nats that the best of all frequencies and rates gains by chance in a window, with the probability FALSE_ALARM.
 
-    A further harmonic gains two halves of a nat by chance, and more at the best of all chirp rates.
+    Noise gains at one frequency a sum of exponentially distributed numbers, one for each channel. A further harmonic
+    gains two halves of a nat by chance, and more at the best of all chirp rates.
     """
-    return float(np.log(max(highest * LENGTH * width, 1.0) * len(RATES) / FALSE_ALARM)) + HARMONIC * (harmonics - 1)
+    tried = max(highest * LENGTH * width, 1.0) * len(RATES)
+    return float(gammainccinv(channels, FALSE_ALARM / tried)) + HARMONIC * channels * (harmonics - 1)
 
 
-def nats(share: np.ndarray, count: np.ndarray, width: float, highest: float, harmonics: int = 1) -> np.ndarray:
+def nats(
+    share: np.ndarray, count: np.ndarray, width: float, highest: float, harmonics: int = 1, channels: int = 1
+) -> np.ndarray:
     """The gain of a wave that explains a share of the variance in a frame of so many rows.
 
     It is that of ``ridges``: the log likelihood that it gains, less its price, and as a share, since neighbouring
     frames share their rows. Frames without rows gain nothing.
     """
-    explained = -0.5 * (count - 1.0 - 2.0 * harmonics) * np.log1p(-SHARE * np.clip(share, 0.0, 1.0))
-    return np.where(
-        count > ROWS + 4.0 * (harmonics - 1.0), (explained - price(width, highest, harmonics)) / LENGTH, 0.0
-    )
+    further = channels * (harmonics - 1.0)
+    explained = -0.5 * (count - 3.0 - 2.0 * further) * np.log1p(-SHARE * np.clip(share, 0.0, 1.0))
+    cost = price(width, highest, harmonics, channels)
+    return np.where(count > ROWS + 4.0 * further, (explained - cost) / LENGTH, 0.0)
 
 
 class _Frames:

@@ -7,9 +7,11 @@ be weak itself: there a comb adds what all multiples of a frequency explain.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from .frames import RATES, Cells, Grid, find_cells, nats
+from .frames import RATES, Cells, Channel, find_cells, nats
 from .tracks import JUMPS, Path, Track, best_track, between_bins, birth_price, path_of
 
 COMBS = (3, 5, 8, 12)  # numbers of harmonics that are tried
@@ -20,9 +22,9 @@ AGREE = 0.9  # of the gain of an overtone, where its frequency is that of one
 COHERENT = 0.5  # length of the mean of e^i(difference of phases), likewise: it is 1 in step, and 0 for another tone
 
 
-def find_comb(grid: Grid, y: np.ndarray, weight: np.ndarray, hop: int, highest: float) -> Path | None:
+def find_comb(channels: Sequence[Channel], hop: int, highest: float) -> Path | None:
     """The path of the fundamental of largest worth, through windows of width ``hop``; None where none fits the band."""
-    cells = find_cells(grid, y, weight, hop, highest, best=False)
+    cells = find_cells(channels, hop, highest, best=False)
     last = cells.first + cells.share.shape[2] - 1
     paths = []
     for count in COMBS:
@@ -31,7 +33,7 @@ def find_comb(grid: Grid, y: np.ndarray, weight: np.ndarray, hop: int, highest: 
         if len(multiples) < 3:
             break
         share, rate = _comb(cells, multiples, count)
-        gain = nats(share, cells.rows[:, None], cells.width, highest, count)
+        gain = nats(share, cells.rows[:, None], cells.width, highest, count, cells.channels)
         drift = np.float32(0.5 / (cells.width * step)) * rate
         states, worth = best_track(gain, drift, 0.5 * JUMPS, birth_price(len(gain)))
         frequency = step * (multiples[0] + between_bins(gain, drift, states, 0.5 * JUMPS))
@@ -78,7 +80,8 @@ def in_step(track: Track) -> float:
     pairs = [(g, h) for g in range(1, count) for h in range(g, count - g + 1)]
     products = [wave[:, g - 1] * wave[:, h - 1] * np.conj(wave[:, g + h - 1]) for g, h in pairs]
     whole = sum(float(np.sum(np.abs(product))) for product in products)
-    return sum(float(np.abs(np.sum(product))) for product in products) / max(whole, 1e-300)
+    # Each channel has a waveform of its own.
+    return sum(float(np.sum(np.abs(np.sum(product, axis=0)))) for product in products) / max(whole, 1e-300)
 
 
 def overtones(tracks: list[Track], width: float) -> list[tuple[Track, int]]:
@@ -111,6 +114,8 @@ def _multiple(base: Track, other: Track, width: float) -> int:
     near = np.abs(other.path.frequency - multiple * base.path.frequency) * width < STEP
     if multiple < 2 or np.sum(gain[near]) < AGREE * np.sum(gain):
         return 0
-    turned = other.wave[:, 0] * np.conj(base.wave[:, 0]) ** multiple
+    turned = other.wave[:, 0] * np.conj(base.wave[:, 0]) ** multiple  # [k, c]
+    size = np.sum(np.abs(turned), axis=0)  # channels in which both are strong tell most
     turned = turned / np.maximum(np.abs(turned), 1e-300)
-    return multiple if np.abs(np.sum(gain * turned)) > COHERENT * np.sum(gain) else 0
+    steady = np.abs(np.sum(gain[:, None] * turned, axis=0)) @ size / max(float(np.sum(size)), 1e-300)
+    return multiple if steady > COHERENT * np.sum(gain) else 0

@@ -65,7 +65,7 @@ class InitialValues:
 
     centres: Place  # [c, d]
     frequency: Frequency  # [c, a, d]
-    amplitude: Output  # [c, a]
+    amplitude: Output  # [c, a], of several channels [c, a, channels], and so noise and spread
     lengthscale: Length  # [c, a, d]
     gain: Unitless  # [c, a]
     noise: Output
@@ -87,7 +87,8 @@ class InitialValues:
 
     def __str__(self) -> str:
         count = int(self.found.sum())
-        lines = [f"{count} component{'s' * (count != 1)} in {self.rows} rows, noise {self.noise:.3g}"]
+        noise = ", ".join(f"{each:.3g}" for each in np.ravel(self.noise))
+        lines = [f"{count} component{'s' * (count != 1)} in {self.rows} rows, noise {noise}"]
         lines += [
             f"input {d}: looked from {low:.3g} to {high:.3g} cycles per unit"
             for d, (low, high) in enumerate(self.band.T)
@@ -99,13 +100,24 @@ class InitialValues:
                 continue
             seen = self.gain[:, a] > 0
             share = f", seen at {np.mean(seen):.0%} of the centres" if np.mean(seen) < 1 else ""
-            sigma = show_range(self.amplitude[seen, a, None])
+            sigma = show_range(self.amplitude[seen, a].reshape(int(seen.sum()), -1), ", ")
             several = f" with {harmonics[a]} harmonics" if harmonics[a] > 1 else ""
             frequency = f"{show_range(self.frequency[seen, a])} cycles per unit{several}"
             lines.append(f"component {a + 1}: {frequency}, σ {sigma}{share}")
         return "\n".join(lines)
 
-    def in_units(self, mean: np.ndarray, scale: np.ndarray, output: float) -> InitialValues:
+    def channel(self, number: int) -> InitialValues:
+        """What was found of one of several channels, by its ``number``."""
+        return dataclasses.replace(
+            self,
+            amplitude=self.amplitude[..., number],
+            noise=float(self.noise[number]),
+            spread=float(self.spread[number]),
+            spectrum=dataclasses.replace(self.spectrum, amplitude=self.spectrum.amplitude[..., number]),
+            others=None if self.others is None else tuple(other.channel(number) for other in self.others),
+        )
+
+    def in_units(self, mean: np.ndarray, scale: np.ndarray, output: Any) -> InitialValues:
         """In the units of data whose inputs are these times ``scale`` plus ``mean``, and outputs times ``output``."""
         return dataclasses.replace(self, **_in_units(self, mean, scale, output))
 
@@ -176,15 +188,15 @@ class InitialValues:
         return dataclasses.replace(self, frequency=np.exp(logarithm)[..., None], gain=np.maximum(self.gain, 1.0))
 
 
-def show_range(values: np.ndarray) -> str:
+def show_range(values: np.ndarray, between: str = " × ") -> str:
     """Smallest to largest of ``values [n, d]`` as text, for each column."""
     ends = zip(values.min(axis=0), values.max(axis=0), strict=True)
-    return " × ".join(
+    return between.join(
         f"{low:.3g}" if high - low < 0.005 * abs(high) else f"{low:.3g} to {high:.3g}" for low, high in ends
     )
 
 
-def _in_units(values: InitialValues | Spectrum, mean: np.ndarray, scale: np.ndarray, output: float) -> dict[str, Any]:
+def _in_units(values: InitialValues | Spectrum, mean: np.ndarray, scale: np.ndarray, output: Any) -> dict[str, Any]:
     change: dict[str, Callable[[Any], Any]] = {
         "place": lambda value: mean + value * scale,
         "length": lambda value: value * scale,

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .frames import ROWS as FEWEST
-from .frames import Grid, even_grid, frames, price, window
+from .frames import Channel, Grid, even_grid, frames, price, window
 from .harmonics import COHERENT, find_comb, in_step, overtones
 from .initial import Spectrum
 from .ridges import CYCLES, LENGTH, SIGNIFICANT
@@ -39,7 +39,7 @@ class Tracks(NamedTuple):
     width: float
     tracks: list[Track]
     worth: float
-    rest: np.ndarray  # [n]
+    rest: np.ndarray  # [c, n], of every channel
 
     @property
     def frequency(self) -> np.ndarray:
@@ -48,8 +48,8 @@ class Tracks(NamedTuple):
 
     @property
     def amplitude(self) -> np.ndarray:
-        """``[k, a]``, of the sinusoids; of all harmonics together."""
-        return np.column_stack([np.linalg.norm(track.wave, axis=1) for track in self.tracks])
+        """``[k, a, c]``, of the sinusoids in every channel; of all harmonics together."""
+        return np.stack([np.linalg.norm(track.wave, axis=1) for track in self.tracks], axis=1)
 
     @property
     def cycles(self) -> float:
@@ -66,14 +66,19 @@ class Tracks(NamedTuple):
         """``[k, a]``, in nats."""
         return np.column_stack([track.path.gain for track in self.tracks])
 
-    def noise(self, weight: np.ndarray) -> float:
-        """Standard deviation of what is left over, from its median size: single places that were missed do not count.
+    def noise(self, weight: np.ndarray) -> np.ndarray:
+        """Standard deviations ``[c]`` of what is left over, from its median size: single places that were missed do not
+        count.
 
         A local fit has a mean, two amplitudes, a frequency and a rate for each window's length of data.
         """
         lengths = sum(float(np.sum(track.path.alive)) / LENGTH for track in self.tracks)
-        share = max(1.0 - 5.0 * lengths / len(weight), 0.1)
-        return 1.4826 * float(np.median(np.sqrt(weight) * np.abs(self.rest))) / np.sqrt(share)
+        share = np.maximum(1.0 - 5.0 * lengths / np.sum(weight > 0, axis=1), 0.1)
+        size = [
+            float(np.median(np.sqrt(own[own > 0]) * np.abs(rest[own > 0])))
+            for own, rest in zip(weight, self.rest, strict=True)
+        ]
+        return np.asarray(1.4826 * np.array(size) / np.sqrt(share))
 
     def spectrum(self, span: float) -> Spectrum:
         """Middle, spread and size of the tracks, over a record of a length."""
@@ -85,30 +90,43 @@ class Tracks(NamedTuple):
 
 
 class _Record(NamedTuple):
-    """All rows, and the grid they are on."""
+    """All rows, and the grids that those of each channel are on."""
 
     t: np.ndarray
-    y: np.ndarray
-    weight: np.ndarray
+    y: np.ndarray  # [c, n]
+    weight: np.ndarray  # [c, n]
     highest: float
-    grid: Grid
+    grids: list[Grid]
+
+    @classmethod
+    def of(cls, t: np.ndarray, y: np.ndarray, weight: np.ndarray, highest: float) -> _Record:
+        return cls(t, y, weight, highest, [even_grid(t, own, highest) for own in weight])
+
+    @property
+    def grid(self) -> Grid:
+        """What all grids have in common."""
+        return self.grids[0]
 
     def rest(self, signals: np.ndarray | float, hop: int) -> np.ndarray:
-        """What signals leave over, without what is slower than windows of width ``hop`` see."""
-        return self.grid.without_trend(self.y - signals, self.weight, hop)
+        """What signals leave over, without what is slower than windows of width ``hop`` see, ``[c, n]``."""
+        left = self.channels(self.y - signals)
+        return np.stack([own.grid.without_trend(own.y, own.weight, hop) for own in left])
+
+    def channels(self, rest: np.ndarray) -> list[Channel]:
+        return [Channel(*parts) for parts in zip(self.grids, rest, self.weight, strict=True)]
 
     def path(self, rest: np.ndarray, hop: int) -> Path:
-        return find_path(self.grid, rest, self.weight, hop, self.highest)
+        return find_path(self.channels(rest), hop, self.highest)
 
     def comb(self, rest: np.ndarray, hop: int) -> Path | None:
-        return find_comb(self.grid, rest, self.weight, hop, self.highest)
+        return find_comb(self.channels(rest), hop, self.highest)
 
     def track(self, rest: np.ndarray, path: Path) -> Track:
-        return fit_path(self.grid, self.t, rest, self.weight, path, self.highest)
+        return fit_path(self.channels(rest), self.t, path, self.highest)
 
     def tracks(self, tracks: list[Track]) -> Tracks:
         """Tracks of one width, with what they are worth together."""
-        path, signals = tracks[0].path, np.zeros_like(self.t)
+        path, signals = tracks[0].path, np.zeros_like(self.y)
         for track in tracks:
             signals += track.signal
         width = path.hop / self.grid.rate
@@ -119,26 +137,29 @@ class _Record(NamedTuple):
     def worth(self, tracks: list[Track], rest: np.ndarray) -> float:
         """Log likelihood that tracks gain together, less what they cost: the gains of each alone do not add up."""
         hop, shape = tracks[0].path.hop, window(tracks[0].path.hop)
-        total, square = frames(self.grid.weight, hop) @ shape, frames(self.grid.square, hop) @ shape**2
-        rows = total**2 / np.maximum(square, 1e-300)
-        sizes = []
-        for part in (self.rest(0.0, hop), rest):
-            mean, energy = (frames(self.grid.sums(self.weight * part**k), hop) @ shape for k in (1, 2))
-            sizes.append(np.maximum(energy - mean**2 / np.maximum(total, 1e-300), 1e-300))
         harmonics = sum(track.path.alive * track.path.harmonics for track in tracks)
         cost = sum(
-            track.path.alive * price(hop / self.grid.rate, self.highest, track.path.harmonics) for track in tracks
+            track.path.alive * price(hop / self.grid.rate, self.highest, track.path.harmonics, len(self.y))
+            for track in tracks
         )
-        gained = 0.5 * np.maximum(rows - 1.0 - 2.0 * harmonics, 0.0) * np.log(sizes[0] / sizes[1])
-        return float(np.sum((gained - cost)[(rows > FEWEST) & (harmonics > 0)])) / LENGTH
+        gained, seen = np.zeros(len(tracks[0].path.gain)), np.zeros(len(tracks[0].path.gain), bool)
+        for grid, weight, *parts in zip(self.grids, self.weight, self.rest(0.0, hop), rest, strict=True):
+            total, square = frames(grid.weight, hop) @ shape, frames(grid.square, hop) @ shape**2
+            rows = total**2 / np.maximum(square, 1e-300)
+            sizes = []
+            for part in parts:
+                mean, energy = (frames(grid.sums(weight * part**k), hop) @ shape for k in (1, 2))
+                sizes.append(np.maximum(energy - mean**2 / np.maximum(total, 1e-300), 1e-300))
+            gained += 0.5 * np.maximum(rows - 1.0 - 2.0 * harmonics, 0.0) * np.log(sizes[0] / sizes[1])
+            seen |= rows > FEWEST
+        return float(np.sum((gained - cost)[seen & (harmonics > 0)])) / LENGTH
 
     def stretch(self, start: float, length: float) -> _Record | None:
         """A part of the record, or None where it has few rows."""
         rows = slice(*np.searchsorted(self.t, [start, start + length]))
         if rows.stop - rows.start < ROWS:
             return None
-        t, y, weight = (part[rows] for part in (self.t, self.y, self.weight))
-        return _Record(t, y, weight, self.highest, even_grid(t, weight, self.highest))
+        return _Record.of(self.t[rows], self.y[:, rows], self.weight[:, rows], self.highest)
 
 
 def find_long(
@@ -148,13 +169,13 @@ def find_long(
 
     Args:
         t: Times ``[n]``, sorted.
-        y: Outputs ``[n]``, centred.
-        weight: Weights ``[n]`` of the rows, 1 for all of equal precision.
+        y: Outputs ``[c, n]`` of every channel, centred.
+        weight: Weights ``[c, n]`` of the rows, 1 for all of equal precision, 0 for those that a channel has not.
         highest: Where the search ends, in cycles per unit.
         count: How many tracks; None for as many as are significant.
         max_tracks: How many of these, at most.
     """
-    record = _Record(t, y, weight, highest, even_grid(t, weight, highest))
+    record = _Record.of(t, y, weight, highest)
     paths = [record.path(record.rest(0.0, hop), hop) for hop in hops(record.grid, t, highest)]
     best = max((path.worth for path in paths), default=0.0)
     if not paths or (count is None and best < SIGNIFICANT):

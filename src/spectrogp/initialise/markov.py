@@ -8,7 +8,7 @@ import equinox as eqx
 import numpy as np
 
 from ..kernels import AbstractKernel, IntegratedPhase, MaternPhase, Sum, WarpedTime
-from ..models import Gaussian, MarkovGP
+from ..models import ChannelGP, Gaussian, MarkovGP
 from ..parameters import GridFunctionGroup, Normal, Real
 from .initial import InitialValues
 from .kernels import VARIES, builds, noise_from
@@ -25,8 +25,12 @@ HARMONICS = 6  # at most: those beyond cost as the square of their number, and s
 PULSES = 2  # harmonics from which on an envelope is of order one half: its roughness shows little, and it costs less
 
 
-def markov_from(initial: InitialValues, smoothness: float, *, long: bool = False, loose: bool = False) -> MarkovGP:
+def markov_from(
+    initial: InitialValues, smoothness: float, *, long: bool = False, loose: bool = False
+) -> MarkovGP | ChannelGP:
     """The phase model with Matérn envelopes whose functions begin at what was found, one term for each fundamental.
+
+    Of several channels it is a ``ChannelGP``, with amplitudes, noise and offset of each.
 
     Args:
         initial: What was found in the data, of one input.
@@ -34,6 +38,12 @@ def markov_from(initial: InitialValues, smoothness: float, *, long: bool = False
         long: Whether the knots grow with the data; else their number is fixed.
         loose: Whether oscillations begin with a short lengthscale, so that envelopes turn where frequencies are wrong.
     """
+    if np.ndim(initial.noise):
+        ones: list[Any] = [
+            markov_from(initial.channel(k), smoothness, long=long, loose=loose) for k in range(len(initial.noise))
+        ]
+        amplitudes = [tuple(term.amplitude for term in one.terms) for one in ones]
+        return ChannelGP(ones[0].kernel, amplitudes, [one.likelihood for one in ones], [one.offset for one in ones])
     count = initial.gain.shape[1]
     harmonics = np.minimum(np.broadcast_to(initial.harmonics, (count,)), HARMONICS)
     if np.all(harmonics == 1):

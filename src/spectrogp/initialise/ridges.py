@@ -9,7 +9,8 @@ rate r. Sampling may be irregular, with gaps. The *gain* of a cell (c, f) is tha
 −½ (n − 3) log(1 − power) with n the effective number of data in the window, less what the best of all frequencies gains
 by chance; a ridge is the path of largest gain, under a quadratic penalty on jumps of log frequency (dynamic
 programming). Wide windows see more, narrow ones follow changes: each cell takes the width with the
-largest gain per length.
+largest gain per length. Several channels have frequency and rate in common, and amplitudes, phases and noise of their
+own: what they gain in log likelihood adds up.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import gammainccinv
 
 WIDTHS = (0.4, 0.2, 0.1, 0.05, 0.025)  # of windows, as shares of the span
 RATES = (-0.6, -0.3, 0.0, 0.3, 0.6)  # of chirps, in units of width⁻²
@@ -34,15 +36,15 @@ LENGTH = 2.0 * np.sqrt(np.pi)  # a Gaussian window of width 1 counts as many dat
 class Ridge(NamedTuple):
     """One component at the centres.
 
-    ``frequency`` in cycles per unit, ``amplitude`` of the sinusoid, ``width`` of the window, ``gain`` in nats, and the
-    ``signal`` that it explains at the data.
+    ``frequency`` in cycles per unit, ``amplitude`` of the sinusoid in every channel, ``width`` of the window, ``gain``
+    in nats, and the ``signal`` that it explains at the data.
     """
 
     frequency: np.ndarray  # [c]
-    amplitude: np.ndarray  # [c]
+    amplitude: np.ndarray  # [c, channels]
     width: np.ndarray  # [c]
     gain: np.ndarray  # [c], zero where nothing significant was found
-    signal: np.ndarray  # [n], what it explains at the data
+    signal: np.ndarray  # [channels, n], what it explains at the data
 
 
 class _Cells(NamedTuple):
@@ -68,15 +70,16 @@ def frequency_grid(t: np.ndarray, highest: float | None = None) -> np.ndarray:
 
 
 def find_ridge(t: np.ndarray, y: np.ndarray, weight: np.ndarray, centres: np.ndarray, grid: np.ndarray) -> Ridge:
-    """The ridge of largest gain in y, with data weights ``weight`` (1 for all data of equal precision)."""
+    """The ridge of largest gain in ``y [channels, n]`` with data weights (1 for all of equal precision, 0 for none)."""
     cells = _cells(t, y, weight, centres, grid)
     path = best_path(cells.gain, np.log(grid), JUMP * (CENTRES - 1) / (len(centres) - 1))
     rows = np.arange(len(centres))
     gain, width = cells.gain[rows, path], cells.width[rows, path]
-    frequency, amplitude, fits = np.empty(len(centres)), np.empty(len(centres)), np.zeros((len(centres), len(t)))
+    frequency, amplitude = np.empty(len(centres)), np.empty((len(centres), len(y)))
+    fits = np.zeros((len(centres), *y.shape))
     for k, centre in enumerate(centres):
         f, rate, tau = grid[path[k]], cells.rate[k, path[k]], t - centre
-        window = weight * np.exp(-0.5 * (tau / width[k]) ** 2)
+        windows = weight * np.exp(-0.5 * (tau / width[k]) ** 2)
         if gain[k] > 0:  # between the nodes of the grid
             around = np.linspace(-0.5, 0.5, 11)
             f = f + np.tile(around * (0.15 / width[k]), 5)
@@ -85,18 +88,24 @@ def find_ridge(t: np.ndarray, y: np.ndarray, weight: np.ndarray, centres: np.nda
             f, rate = f[keep], rate[keep]
             theta = 2.0 * np.pi * (np.outer(tau, f) + 0.5 * np.outer(tau**2, rate))
             wave = np.exp(1j * theta)
-            best = np.argmax(power(y, window[None], window @ wave, (window * y) @ wave, window @ wave**2))
+            gained = np.zeros(len(f))
+            for own, window in zip(y, windows, strict=True):
+                share = power(own, window[None], window @ wave, (window * own) @ wave, window @ wave**2)[0]
+                gained += gain_of(share, effective(window))
+            best = np.argmax(gained)
             f, rate = f[best], rate[best]
         theta = 2.0 * np.pi * (f * tau + 0.5 * rate * tau**2)
-        root = np.sqrt(window)
         design = np.column_stack([np.ones_like(t), np.cos(theta), np.sin(theta)])
-        solution = np.linalg.lstsq(root[:, None] * design, root * y, rcond=1e-6)[0]
-        frequency[k], amplitude[k] = f, np.hypot(*solution[1:])
-        fits[k] = (gain[k] > 0) * design[:, 1:] @ solution[1:]
+        frequency[k] = f
+        for c, root in enumerate(np.sqrt(windows)):
+            solution = np.linalg.lstsq(root[:, None] * design, root * y[c], rcond=1e-6)[0]
+            amplitude[k, c] = np.hypot(*solution[1:])
+            fits[k, c] = (gain[k] > 0) * design[:, 1:] @ solution[1:]
     # Each datum takes the fits of the centres next to it.
     spacing = centres[1] - centres[0]
     blend = np.exp(-0.5 * ((t - centres[:, None]) / spacing) ** 2)
-    return Ridge(frequency, amplitude, width, gain, np.sum(blend * fits, axis=0) / np.sum(blend, axis=0))
+    signal = np.sum(blend[:, None] * fits, axis=0) / np.sum(blend, axis=0)
+    return Ridge(frequency, amplitude, width, gain, signal)
 
 
 def find_ridges(
@@ -115,8 +124,8 @@ def find_ridges(
 
     Args:
         t: Times ``[n]``.
-        y: Outputs ``[n]``, centred.
-        weight: Weights ``[n]`` of the data, 1 for all of equal precision.
+        y: Outputs ``[channels, n]``, centred.
+        weight: Weights ``[channels, n]`` of the data, 1 for all of equal precision, 0 for what a channel has not.
         centres: Times ``[c]`` at which windows are centred.
         grid: Frequencies to look at, in cycles per unit.
         count: How many ridges; None for as many as are significant.
@@ -165,26 +174,40 @@ def _cells(t: np.ndarray, y: np.ndarray, weight: np.ndarray, centres: np.ndarray
     tau = t - centres[:, None]
     widest = WIDTHS[0] * span
     for width in np.array(WIDTHS) * span:
-        window = weight * np.exp(-0.5 * (tau / width) ** 2)
-        count = np.sum(window, axis=1) ** 2 / np.maximum(np.sum(window**2, axis=1), 1e-300)
-        chance = np.log(np.maximum(grid[-1] * LENGTH * width, 1.0) * len(RATES) / FALSE_ALARM)
+        windows = weight[:, None] * np.exp(-0.5 * (tau / width) ** 2)  # [channels, c, n]
+        counts = effective(windows)
+        tried = np.maximum(grid[-1] * LENGTH * width, 1.0) * len(RATES)
+        # Noise gains a sum of exponentially distributed numbers, one for each channel.
+        chance = gammainccinv(len(y), FALSE_ALARM / tried)
         for rate in np.array(RATES) / width**2:
             chirp = np.exp(1j * np.pi * rate * tau**2)
-            share = power(
-                y, window, (window * chirp) @ waves, (window * chirp * y) @ waves, (window * chirp**2) @ twice
-            )
-            gain = -0.5 * (count[:, None] - 3.0) * np.log1p(-np.minimum(share, 1.0 - 1e-9)) - chance
+            gain = np.full(shape, -chance)
+            for own, window, count in zip(y, windows, counts, strict=True):
+                share = power(
+                    own, window, (window * chirp) @ waves, (window * chirp * own) @ waves, (window * chirp**2) @ twice
+                )
+                gain += gain_of(share, count[:, None])
             gain *= spacing / (LENGTH * width)  # neighbouring windows share their data
             # Less than about a cycle in the window, or a frequency that the chirp turns around, is not seen.
             seen = (
                 ((grid * width > CYCLES) | (width == widest))
                 & (1.5 * abs(rate) * width <= grid)
-                & (count > 8.0)[:, None]
+                & (np.max(counts, axis=0) > 8.0)[:, None]
             )
             better = seen & (gain > cells.gain)
             for whole, part in zip(cells, (gain, rate, width), strict=True):
                 whole[better] = np.broadcast_to(part, shape)[better]
     return cells
+
+
+def effective(window: np.ndarray) -> np.ndarray:
+    """The number of data that windows ``[..., n]`` count as."""
+    return np.asarray(np.sum(window, axis=-1) ** 2 / np.maximum(np.sum(window**2, axis=-1), 1e-300))
+
+
+def gain_of(share: np.ndarray, count: np.ndarray) -> np.ndarray:
+    """Log likelihood that a wave gains which explains a share of the variance of so many data."""
+    return np.asarray(-0.5 * np.maximum(count - 3.0, 0.0) * np.log1p(-np.minimum(share, 1.0 - 1e-9)))
 
 
 def windowed_power(

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from scipy.stats import qmc
 
 from ..core import at_least
-from ..models import Data
+from ..models import channels_of
 from .centres import inducing_inputs
 from .initial import InitialValues, Spectrum
 from .long import ROWS as NARROWEST
@@ -45,13 +45,16 @@ def find_initial_values(
 ) -> InitialValues:
     """Look at data for what a kernel can begin with.
 
+    Several channels along one input are looked at together: their frequencies are the same, amplitudes, phases and
+    noise are their own, so that a tone too weak for each may be found in all.
+
     Along one input all rows are looked at where there are many cycles, and 600 of them where there are few; several
     inputs are looked at through 1500 rows.
 
     Args:
         X: Inputs ``[n, d]``, or ``[n]`` for one input dimension.
-        y: Outputs ``[n]``.
-        error: Known standard deviations of the outputs, ``[n]`` or one number.
+        y: Outputs ``[n]``, or ``[n, c]`` of c channels, not a number where a channel has none.
+        error: Known standard deviations of the outputs, ``[n]``, ``[n, c]`` or one number.
         components: Their number, or None for as many as are significant (one when there are none).
         max_components: How many of these, at most.
         highest_frequency: Where the search ends, cycles per unit, a number or ``[d]``; by default at the Nyquist
@@ -60,7 +63,7 @@ def find_initial_values(
     """
     if components is not None:
         at_least(1, components=components)
-    data = Data(X, y, error)
+    data = _Rows.of(X, y, error)
     highest = None
     if highest_frequency is not None:
         highest = np.broadcast_to(np.asarray(highest_frequency, float), data.X.shape[1:])
@@ -82,7 +85,7 @@ def find_initial_values(
 
 def _initial_values(
     look: Callable[[_Search], list[dict[str, Any]]],
-    data: Data,
+    data: _Rows,
     rows: np.ndarray,
     components: int | None,
     max_components: int,
@@ -90,34 +93,79 @@ def _initial_values(
     rng: np.random.Generator,
 ) -> list[InitialValues]:
     """What is found by looking at some rows in one way."""
-    X, y, error = (np.asarray(part)[rows] for part in (data.X, data.y, data.error))
+    X, y, error = data.X[rows], data.y[rows].T, data.error[rows].T
     extent, scale = np.array([X.min(axis=0), X.max(axis=0)]), X.std(axis=0)
     scale = np.where(scale > 0, scale, 1.0)
-    spread = max(float(y.std()), 1e-12 * max(1.0, float(np.abs(y).max())))
-    weight = 1.0 / (error**2 + 0.01 * spread**2)
-    weight /= weight.mean()
-    found = look(_Search(X, y - y.mean(), weight, components, max_components, highest, scale, rng))
+    centred, weight, spread = np.zeros_like(y), np.zeros_like(y), np.zeros(len(y))
+    for k, own in enumerate(y):
+        there = np.isfinite(own)
+        seen = own[there]
+        if not len(seen):  # of a channel with few rows none may be among those that are looked at
+            spread[k] = max(float(np.nanstd(data.y[:, k])), 1e-12)
+            continue
+        spread[k] = max(float(seen.std()), 1e-12 * max(1.0, float(np.abs(seen).max())))
+        weight[k, there] = 1.0 / (error[k, there] ** 2 + 0.01 * spread[k] ** 2)
+        weight[k] /= weight[k, there].mean()
+        centred[k, there] = seen - seen.mean()
+    found = look(_Search(X, centred, weight, components, max_components, highest, scale, rng))
     same: dict[str, Any] = {"scale": scale, "extent": extent, "spread": spread, "rows": len(data.y)}
-    return [InitialValues(**same, **values) for values in found]
+    every = [InitialValues(**same, **values) for values in found]
+    return every if data.several else [values.channel(0) for values in every]
 
 
-class _Search(NamedTuple):
-    """Rows to look at, outputs centred, and what to look for."""
+class _Rows(NamedTuple):
+    """Inputs ``[n, d]``, outputs and error bars ``[n, c]``, checked; and whether there were ``several`` channels."""
 
     X: np.ndarray
     y: np.ndarray
-    weight: np.ndarray
+    error: np.ndarray
+    several: bool
+
+    @classmethod
+    def of(cls, X: Any, y: Any, error: Any) -> _Rows:
+        parts = channels_of(X, y, error)
+        y = np.asarray(y, float)
+        several = y.ndim == 2
+        y = y if several else y[:, None]
+        errors = np.zeros_like(y)
+        for k, part in enumerate(parts):
+            errors[np.isfinite(y[:, k]), k] = part.error
+        X = np.asarray(X, float)
+        return cls(X[:, None] if X.ndim == 1 else X, y, errors, several)
+
+
+class _Search(NamedTuple):
+    """Rows to look at, outputs of every channel, centred, and what to look for."""
+
+    X: np.ndarray
+    y: np.ndarray  # [c, n]
+    weight: np.ndarray  # [c, n], zero where a channel has no output
     components: int | None
     max_components: int
     highest: np.ndarray | None
     scale: np.ndarray
     rng: np.random.Generator
 
+    @property
+    def spread(self) -> np.ndarray:
+        """Standard deviations ``[c]``."""
+        there = np.maximum(np.sum(self.weight > 0, axis=1), 1)
+        return np.asarray(np.sqrt(np.sum(self.y**2, axis=1) / there))
+
+    def smooth(self) -> SmoothFit:
+        """Smooth fits to all channels: the geometric mean of their lengthscales, and amplitudes and noise ``[c]``."""
+        parts = []
+        for y, weight in zip(self.y, self.weight, strict=True):
+            there = weight > 0
+            parts.append(smooth_fit(self.X[there], y[there], self.scale, self.rng))
+        lengthscale, amplitude, noise = zip(*parts, strict=True)
+        return SmoothFit(np.exp(np.mean(np.log(lengthscale), axis=0)), np.array(amplitude), np.array(noise))
+
 
 def _along_a_long_input(seen: _Search) -> list[dict[str, Any]]:
     """One dimension and many cycles: tracks, for several widths of windows; nothing where the record is not long."""
-    X, y, weight, components, max_components, highest, scale, rng = seen
-    t = X[:, 0]
+    X, y, weight, components, max_components, highest, *_ = seen
+    t, spread = X[:, 0], seen.spread
     distinct = len(np.unique(t))
     if distinct <= LONG or not np.any(y):
         return []
@@ -128,19 +176,19 @@ def _along_a_long_input(seen: _Search) -> list[dict[str, Any]]:
     every = find_long(t, y, weight, limit, components, max_components)
     band = np.array([[1.0 / span], [limit]])
     if not every and len(t) > ROWS:
-        return [_nothing(X, y, scale, components, smooth_fit(X, y, scale, rng)) | {"band": band}]
+        return [_nothing(seen, seen.smooth()) | {"band": band}]
     if not every or every[0].cycles < TURNS:
         return []
-    smooth = smooth_fit(X, y, scale, rng)
+    smooth = seen.smooth()
     return [
         {
             "centres": found.centres[:, None],
             "frequency": found.frequency[..., None],
-            "amplitude": np.clip(found.amplitude / np.sqrt(2.0), 0.05 * y.std(), 2.0 * y.std()),
+            "amplitude": np.clip(found.amplitude / np.sqrt(2.0), 0.05 * spread, 2.0 * spread),
             "lengthscale": np.full((*found.gain.shape, 1), np.inf),
             "gain": found.gain,
             "harmonics": found.harmonics,
-            "noise": _noise(found.noise(weight), y),
+            "noise": _noise(found.noise(weight), spread),
             "spectrum": found.spectrum(span),
             "smooth_lengthscale": smooth.lengthscale,
             "band": band,
@@ -151,34 +199,35 @@ def _along_a_long_input(seen: _Search) -> list[dict[str, Any]]:
 
 def _along_one_input(seen: _Search) -> list[dict[str, Any]]:
     """One dimension: ridges."""
-    X, y, weight, components, max_components, highest, scale, rng = seen
-    t = X[:, 0]
-    smooth = smooth_fit(X, y, scale, rng)
+    X, y, weight, components, max_components, highest, *_ = seen
+    t, spread = X[:, 0], seen.spread
+    smooth = seen.smooth()
     if len(np.unique(t)) < 8 or not np.any(y):
-        return [_nothing(X, y, scale, components, smooth)]
+        return [_nothing(seen, smooth)]
     grid = frequency_grid(t, None if highest is None else float(highest[0]))
     centres = np.linspace(t.min(), t.max(), int(np.clip(len(t) // 4, 5, CENTRES)))
     ridges = find_ridges(t, y, weight, centres, grid, components, max_components)
     step = 0.5 / np.ptp(t)
-    spectrum = peaks(
-        X, y, weight, np.arange(step, max(grid[-1], 3 * step), step)[: 2 * ROWS, None], max_components, rng
-    )
+    candidates = np.arange(step, max(grid[-1], 3 * step), step)[: 2 * ROWS, None]
+    # That of the strongest channel: it is for stationary kernels, which have one.
+    strongest = int(np.argmax(np.sum(weight > 0, axis=1)))
+    spectrum = _in_channels(peaks(X, y[strongest], weight[strongest], candidates, max_components, seen.rng), len(y))
     if not ridges:
-        return [_nothing(X, y, scale, components, smooth) | {"spectrum": spectrum, "band": grid[[0, -1], None]}]
-    frequency, amplitude, gain = (
-        np.column_stack([getattr(ridge, name) for ridge in ridges]) for name in ("frequency", "amplitude", "gain")
-    )
+        return [_nothing(seen, smooth) | {"spectrum": spectrum, "band": grid[[0, -1], None]}]
+    frequency, gain = (np.column_stack([getattr(ridge, name) for ridge in ridges]) for name in ("frequency", "gain"))
+    amplitude = np.stack([ridge.amplitude for ridge in ridges], axis=1)
     # A local fit has a mean, two amplitudes, a frequency and a rate for each window's length of data.
     rest = y - sum((ridge.signal for ridge in ridges), np.zeros_like(y))
     lengths = sum(float(np.mean(np.ptp(t) / (LENGTH * ridge.width))) for ridge in ridges)
-    noise = np.sqrt(np.sum(weight * rest**2) / max(len(y) - 5.0 * lengths, 0.1 * len(y)))
+    rows = np.sum(weight > 0, axis=1)
+    noise = np.sqrt(np.sum(weight * rest**2, axis=1) / np.maximum(np.maximum(rows - 5.0 * lengths, 0.1 * rows), 1.0))
     values = {
         "centres": centres[:, None],
         "frequency": frequency[..., None],
-        "amplitude": np.clip(amplitude / np.sqrt(2.0), 0.05 * y.std(), 2.0 * y.std()),
+        "amplitude": np.clip(amplitude / np.sqrt(2.0), 0.05 * spread, 2.0 * spread),
         "lengthscale": np.full((*frequency.shape, 1), np.inf),
         "gain": gain,
-        "noise": _noise(noise, y),
+        "noise": _noise(noise, spread),
         "spectrum": spectrum,
         "smooth_lengthscale": smooth.lengthscale,
         "band": grid[[0, -1], None],
@@ -192,13 +241,13 @@ def _over_several_inputs(seen: _Search) -> list[dict[str, Any]]:
     Candidates are wavevectors all over the box that the data resolve, N^(1/d) to an axis, and, along each axis alone,
     up to the frequency that all the data together resolve: a cycle along one input shows however the others scatter.
     """
-    X, y, weight, components, max_components, highest, scale, rng = seen
+    X, (y,), (weight,), components, max_components, highest, scale, rng = seen
     n, d = X.shape
     span = np.ptp(X, axis=0)
     live = span > 0
     smooth = smooth_fit(X, y, scale, rng)
     if n < 16 or not np.any(y) or not np.any(live):
-        return [_nothing(X, y, scale, components, smooth)]
+        return [_nothing(seen, smooth)]
     span = np.where(live, span, np.inf)
     box = np.where(live, 0.45 * n ** (1.0 / live.sum()) / span, 0.0)
     along = np.where(live, 0.45 * np.array([len(np.unique(column)) - 1 for column in X.T]) / span, 0.0)
@@ -232,38 +281,41 @@ def _over_several_inputs(seen: _Search) -> list[dict[str, Any]]:
     values = {
         "centres": centres,
         "frequency": np.broadcast_to(frequency, (*shape, d)),
-        "amplitude": np.broadcast_to(amplitude, shape),
+        "amplitude": np.broadcast_to(amplitude, shape)[..., None],
         "lengthscale": np.broadcast_to(lengthscale, (*shape, d)),
         "gain": np.broadcast_to(gain, shape),
-        "noise": _noise(smooth.noise, y),
-        "spectrum": waves,
+        "noise": _noise(smooth.noise, seen.spread),
+        "spectrum": _in_channels(waves, 1),
         "smooth_lengthscale": smooth.lengthscale,
         "band": np.array([np.where(live, 1.0 / span, 0.0), np.maximum(box, along)]),
     }
     return [values]
 
 
-def _nothing(
-    X: np.ndarray, y: np.ndarray, scale: np.ndarray, components: int | None, smooth: SmoothFit
-) -> dict[str, Any]:
+def _nothing(seen: _Search, smooth: SmoothFit) -> dict[str, Any]:
     """Too little to look at, or nothing in it: slow components of different speeds."""
-    d, a = X.shape[1], components or 1
+    X, scale, d, a = seen.X, seen.scale, seen.X.shape[1], seen.components or 1
     centres = np.linspace(X.min(axis=0), X.max(axis=0), 5) + np.linspace(0.0, 1e-3, 5)[:, None] * scale
     frequency = np.arange(1, a + 1)[:, None] * 0.25 / (np.sqrt(12.0) * scale)
-    spread = max(float(y.std()), 1e-6)
     return {
         "centres": centres,
         "frequency": np.broadcast_to(frequency, (5, a, d)),
-        "amplitude": np.full((5, a), spread / np.sqrt(a)),
+        "amplitude": np.broadcast_to(np.maximum(seen.spread, 1e-6) / np.sqrt(a), (5, a, len(seen.y))),
         "lengthscale": np.broadcast_to(smooth.lengthscale / np.sqrt(2.0), (5, a, d)),
         "gain": np.zeros((5, a)),
-        "noise": _noise(smooth.noise, y),
-        "spectrum": Spectrum(frequency, 0.16 / np.broadcast_to(smooth.lengthscale, (a, d)), np.zeros(a)),
+        "noise": _noise(smooth.noise, seen.spread),
+        "spectrum": Spectrum(frequency, 0.16 / np.broadcast_to(smooth.lengthscale, (a, d)), np.zeros((a, len(seen.y)))),
         "smooth_lengthscale": smooth.lengthscale,
         "band": np.zeros((2, d)),
     }
 
 
-def _noise(noise: float, y: np.ndarray) -> float:
-    spread = max(float(y.std()), 1e-6)
-    return float(np.clip(noise, 0.01 * spread, spread))
+def _noise(noise: Any, spread: np.ndarray) -> np.ndarray:
+    spread = np.maximum(spread, 1e-6)
+    return np.asarray(np.clip(noise, 0.01 * spread, spread))
+
+
+def _in_channels(spectrum: Spectrum, count: int) -> Spectrum:
+    """With its amplitudes in so many channels, ``[a, c]``."""
+    amplitude = np.repeat(spectrum.amplitude[:, None], count, axis=1)
+    return Spectrum(spectrum.frequency, spectrum.bandwidth, amplitude)

@@ -7,13 +7,14 @@ there is nothing, being nowhere costs nothing; in a gap, nor does going on.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from scipy.linalg import solveh_banded
 
-from .frames import RATES, REACH, Grid, find_cells, frames, nats, window
+from .frames import RATES, REACH, Channel, find_cells, frames, nats, together, window
 from .ridges import CYCLES, LENGTH
 
 JUMP = 0.25  # standard deviation of a jump from what the rates predict, in units of width⁻¹
@@ -40,9 +41,9 @@ class Path(NamedTuple):
 
 
 class Track(NamedTuple):
-    """A path, its waves, and the ``signal [n]`` that they explain at the rows.
+    """A path, its waves, and the ``signal [c, n]`` that they explain at the rows of every channel.
 
-    The real part of ``wave [k, h]`` times e^ihθ is the h-th harmonic near a centre.
+    The real part of ``wave [k, h, c]`` times e^ihθ is the h-th harmonic near a centre.
     """
 
     path: Path
@@ -99,18 +100,16 @@ def best_track(gain: np.ndarray, drift: np.ndarray, std: float, birth: float) ->
     return path, worth
 
 
-def find_path(grid: Grid, y: np.ndarray, weight: np.ndarray, hop: int, highest: float) -> Path:
+def find_path(channels: Sequence[Channel], hop: int, highest: float) -> Path:
     """The path of largest worth in a record, through windows of width ``hop``.
 
     Args:
-        grid: Of the record.
-        y: Outputs ``[n]``, centred.
-        weight: Weights ``[n]`` of the rows, 1 for all of equal precision.
+        channels: Of the record.
         hop: Width of the windows, in cells of the grid.
         highest: Where the search ends, in cycles per unit.
     """
-    cells = find_cells(grid, y, weight, hop, highest)
-    gain = nats(cells.share[0], cells.rows[:, None], cells.width, highest)
+    cells = find_cells(channels, hop, highest)
+    gain = nats(cells.share[0], cells.rows[:, None], cells.width, highest, channels=cells.channels)
     bins = 1.0 / (cells.width * cells.step)  # in width⁻¹
     drift = (0.5 * bins * np.array(RATES)).astype(np.float32)[cells.rate]
     states, worth = best_track(gain, drift, JUMP * bins, birth_price(len(gain)))
@@ -160,20 +159,21 @@ def between_bins(gain: np.ndarray, drift: np.ndarray, path: np.ndarray, std: flo
     return np.interp(np.arange(len(path)), at, solution)
 
 
-def fit_path(grid: Grid, t: np.ndarray, y: np.ndarray, weight: np.ndarray, path: Path, highest: float) -> Track:
+def fit_path(channels: Sequence[Channel], t: np.ndarray, path: Path, highest: float) -> Track:
     """The waves of a path: fitted in each frame, between bins and rates, and blended between centres."""
-    fitted, wave = _fit_waves(grid, y, weight, path, highest)
+    fitted, wave = _fit_waves(channels, path, highest)
+    grid = channels[0].grid
     alive, width = path.alive, path.hop / grid.rate
     place = (t - grid.start) / width
     left = np.minimum(place.astype(np.int64), len(alive) - 2)
-    signal = np.zeros_like(t)
+    signal = np.zeros((len(channels), len(t)))
     for k, share in ((left, left + 1 - place), (left + 1, place - left)):
         tau = (place - k) * width
         turn = np.exp(2j * np.pi * tau * (fitted.frequency[k] + 0.5 * fitted.rate[k] * tau))
         power = share.astype(complex)
         for h in range(path.harmonics):
             power *= turn
-            signal += (wave[k, h] * power).real
+            signal += (wave[k, h].T * power).real
     # A window takes a frequency that bends for ½ width² f″ more than it is.
     bend = np.zeros(len(alive))
     bend[1:-1] = 0.25 * width * (fitted.rate[2:] - fitted.rate[:-2]) * (alive[2:] & alive[1:-1] & alive[:-2])
@@ -181,42 +181,90 @@ def fit_path(grid: Grid, t: np.ndarray, y: np.ndarray, weight: np.ndarray, path:
     return Track(fitted._replace(frequency=np.clip(frequency, 0.5 * CYCLES / width, highest)), wave, signal)
 
 
-def _fit_waves(grid: Grid, y: np.ndarray, weight: np.ndarray, path: Path, highest: float) -> tuple[Path, np.ndarray]:
+def _fit_waves(channels: Sequence[Channel], path: Path, highest: float) -> tuple[Path, np.ndarray]:
     """Waves by least squares beside a mean, with one Gauss–Newton step of frequency and rate from the path.
 
-    The step has normal priors as wide as the path may be off.
+    The step is that of all channels together, and has normal priors as wide as the path may be off.
     """
-    hop, shape, count = path.hop, window(path.hop), path.harmonics
+    grid, hop, count = channels[0].grid, path.hop, path.harmonics
     unit, width, order = np.arange(-REACH * hop, REACH * hop + 1) / hop, hop / grid.rate, np.arange(1, count + 1)
-    square = frames(grid.square, hop)
-    parts = [frames(part, hop) for part in (grid.weight, grid.sums(weight * y), grid.sums(weight * y**2))]
+    every = [
+        [frames(part, hop) for part in (own.weight, own.square, own.sums(weight * y), own.sums(weight * y**2))]
+        for own, y, weight in channels
+    ]
     frequency, rate, gain = path.frequency * width, path.rate * width**2, np.zeros(len(path.gain))
-    wave = np.zeros((len(gain), count), complex)
+    wave = np.zeros((len(gain), count, len(channels)), complex)
     alive = np.flatnonzero(path.alive)
     chunk = max(1, _SAMPLES // (len(unit) * count))
     for begin in range(0, len(alive), chunk):
         at = alive[begin : begin + chunk]
-        weights, products, energy = (part[at] * shape for part in parts)
-        total = np.maximum(np.sum(weights, axis=1), 1e-300)
-        mean_square, mean = np.sum(energy, axis=1) / total, np.sum(products, axis=1) / total
-        basis, solution, explained = _least_squares(unit, frequency[at], rate[at], order, weights, products)
-        cosine, sine = (order * solution[:, k : k + count] for k in (1, 1 + count))
-        slope = (sine[:, None] @ basis[:, 1 : 1 + count] - cosine[:, None] @ basis[:, 1 + count :])[:, 0]
-        turned = np.stack([slope * (2.0 * np.pi * unit), slope * (np.pi * unit**2)], axis=1)
-        prior = np.append(np.zeros(1 + 2 * count), np.array(OFF) ** -2.0)
-        prior = np.maximum(mean_square - explained, 0.0)[:, None] * prior
-        step = _solve(np.concatenate([basis, turned], axis=1), weights, products, prior)
-        frequency[at] += step[:, -2]
-        rate[at] += step[:, -1]
-        basis, solution, explained = _least_squares(unit, frequency[at], rate[at], order, weights, products)
-        wave[at] = solution[:, 1 : 1 + count] - 1j * solution[:, 1 + count :]
-        variance = mean_square - mean**2
-        share = np.where(variance > 0, (explained - mean**2) / np.where(variance > 0, variance, 1.0), 0.0)
-        rows = total**2 / np.maximum(square[at] @ shape**2, 1e-300)
-        gain[at] = np.maximum(nats(share, rows, width, highest, count), 0.0)
+        some = [_Stretch.of(hop, *(part[at] for part in parts)) for parts in every]
+        information = np.broadcast_to(np.diag(np.array(OFF) ** -2.0), (len(at), 2, 2)).copy()
+        score = np.zeros((len(at), 2))
+        for part in some:
+            known, slope = part.turned(unit, frequency[at], rate[at], order)
+            information += known
+            score += slope
+        step = np.linalg.solve(information, score[..., None])[..., 0]
+        frequency[at] += step[:, 0]
+        rate[at] += step[:, 1]
+        shares = []
+        for c, part in enumerate(some):
+            _, solution, explained = _least_squares(unit, frequency[at], rate[at], order, part.weights, part.products)
+            wave[at, :, c] = solution[:, 1 : 1 + count] - 1j * solution[:, 1 + count :]
+            shares.append(part.share(explained))
+        share, rows = together(shares, [part.rows for part in some])
+        gain[at] = np.maximum(nats(share, rows, width, highest, count, len(channels)), 0.0)
     worth = path.worth + float(np.sum(gain - path.gain))
     path = path._replace(frequency=frequency / width, rate=rate / width**2, gain=gain, worth=worth)
-    return path, wave / grid.loss(path.frequency[:, None] * order)
+    return path, wave / grid.loss(path.frequency[:, None] * order)[..., None]
+
+
+class _Stretch(NamedTuple):
+    """Some frames of one channel, weighted by the window: weights and their products with outputs ``[k, n]``.
+
+    Mean squares and means of the outputs ``[k]``, and the effective number of rows ``[k]``.
+    """
+
+    weights: np.ndarray
+    products: np.ndarray
+    mean_square: np.ndarray
+    mean: np.ndarray
+    rows: np.ndarray
+
+    @classmethod
+    def of(cls, hop: int, weight: np.ndarray, square: np.ndarray, product: np.ndarray, energy: np.ndarray) -> _Stretch:
+        shape = window(hop)
+        weights, products = weight * shape, product * shape
+        total = np.maximum(np.sum(weights, axis=1), 1e-300)
+        rows = total**2 / np.maximum(square @ shape**2, 1e-300)
+        return cls(weights, products, energy @ shape / total, np.sum(products, axis=1) / total, rows)
+
+    def share(self, explained: np.ndarray) -> np.ndarray:
+        """Of the variance, from the mean square that is explained."""
+        variance = self.mean_square - self.mean**2
+        return np.where(variance > 0, (explained - self.mean**2) / np.where(variance > 0, variance, 1.0), 0.0)
+
+    def turned(
+        self, unit: np.ndarray, frequency: np.ndarray, rate: np.ndarray, order: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """What the frames know of a change of frequency and rate: precision ``[k, 2, 2]``, and that times its mean.
+
+        Amplitudes and the mean of each channel are eliminated.
+        """
+        count = len(order)
+        basis, solution, explained = _least_squares(unit, frequency, rate, order, self.weights, self.products)
+        cosine, sine = (order * solution[:, k : k + count] for k in (1, 1 + count))
+        slope = (sine[:, None] @ basis[:, 1 : 1 + count] - cosine[:, None] @ basis[:, 1 + count :])[:, 0]
+        moves = np.stack([slope * (2.0 * np.pi * unit), slope * (np.pi * unit**2)], axis=1)
+        design = np.concatenate([basis, moves], axis=1)
+        normal, right = _normal(design, self.weights), (design @ self.products[..., None])[..., 0]
+        n = basis.shape[1]
+        solved = np.linalg.solve(normal[:, :n, :n], np.concatenate([normal[:, :n, n:], right[:, :n, None]], axis=2))
+        across = normal[:, n:, :n]
+        noise = np.maximum(self.mean_square - explained, 1e-12 * self.mean_square + 1e-300)[:, None]
+        information = (normal[:, n:, n:] - across @ solved[..., :2]) / noise[..., None]
+        return information, (right[:, n:] - (across @ solved[..., 2:])[..., 0]) / noise
 
 
 def _least_squares(
@@ -231,14 +279,15 @@ def _least_squares(
     theta = 2.0 * np.pi * unit * (frequency[:, None] + 0.5 * rate[:, None] * unit)
     theta = order[:, None] * theta[:, None]
     basis = np.concatenate([np.ones_like(theta[:, :1]), np.cos(theta), np.sin(theta)], axis=1)
-    solution = _solve(basis, weights, products, np.zeros((1, 1 + 2 * len(order))))
+    solution = np.linalg.solve(_normal(basis, weights), basis @ products[..., None])[..., 0]
     explained = np.sum((solution[:, None] @ basis)[:, 0] * products, axis=1)
     return basis, solution, explained / np.maximum(np.sum(weights, axis=1), 1e-300)
 
 
-def _solve(basis: np.ndarray, weights: np.ndarray, products: np.ndarray, prior: np.ndarray) -> np.ndarray:
+def _normal(basis: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Matrices ``[k, b, b]`` of the normal equations."""
     normal = (basis * weights[:, None]) @ basis.transpose(0, 2, 1)
     size = np.maximum(np.sum(weights, axis=1), 1e-300)[:, None]
     index = np.arange(basis.shape[1])
-    normal[:, index, index] += prior + 1e-6 * size
-    return np.asarray(np.linalg.solve(normal, (basis @ products[..., None])))[..., 0]
+    normal[:, index, index] += 1e-6 * size
+    return np.asarray(normal)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -17,8 +17,8 @@ class SmoothFit(NamedTuple):
     """The squared exponential of largest marginal likelihood: lengthscale ``[d]``, amplitude, noise."""
 
     lengthscale: np.ndarray
-    amplitude: float
-    noise: float
+    amplitude: Any  # a number, or those of several channels
+    noise: Any
 
 
 def smooth_fit(X: np.ndarray, y: np.ndarray, scale: np.ndarray, rng: np.random.Generator) -> SmoothFit:

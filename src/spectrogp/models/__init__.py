@@ -2,8 +2,9 @@
 
 from . import likelihoods
 from .base import BLOCK, AbstractModel, AbstractObjective, as_outputs
+from .channels import ChannelGP
 from .collapsed import CollapsedGP
-from .data import Data
+from .data import Data, channels_of
 from .exact import ExactGP
 from .jitter import relative_jitter
 from .lanes import Lanes, grid_groups, with_groups
@@ -14,6 +15,7 @@ from .memory import require_collapsed, require_exact, require_joint, require_nei
 from .moments import Moments
 from .neighbours import AbstractNeighbourModel, FullScaleGP, NeighbourGP, Neighbourhoods, Refresh, random_order
 from .online import OnlineGP
+from .recent import AnchoredPhase, Recent
 from .stochastic import DoublyStochasticGP
 from .timeline import Timeline
 from .variational import SparseGP, VariationalGP
@@ -24,7 +26,9 @@ __all__ = [
     "AbstractModel",
     "AbstractNeighbourModel",
     "AbstractObjective",
+    "AnchoredPhase",
     "Bernoulli",
+    "ChannelGP",
     "CollapsedGP",
     "Data",
     "DoublyStochasticGP",
@@ -38,12 +42,14 @@ __all__ = [
     "NeighbourGP",
     "Neighbourhoods",
     "OnlineGP",
+    "Recent",
     "Refresh",
     "SparseGP",
     "StudentT",
     "Timeline",
     "VariationalGP",
     "as_outputs",
+    "channels_of",
     "grid_groups",
     "likelihoods",
     "random_order",

@@ -88,6 +88,38 @@ class Data(Module):
         return Data.unchecked(add_column(self.X, value), self.y, self.error, self.size)
 
 
+def channels_of(X: ArrayLike, y: ArrayLike, error: ArrayLike | None = None) -> tuple[Data, ...]:
+    """The data of every channel, checked: of several those rows in which it has an output.
+
+    Args:
+        X: Inputs ``[n, d]``, or ``[n]`` for one input dimension.
+        y: Outputs ``[n]`` of one channel; or ``[n, c]`` of c channels along one input, not a number where a channel has
+            no output.
+        error: Known standard deviations of the outputs, ``[n, c]``, ``[n]`` or one number; none when left out.
+    """
+    outputs = np.asarray(y)
+    if outputs.ndim != 2:
+        return (Data(X, y, error),)
+    outputs, X = np.asarray(outputs, np.float64), as_numbers(X, "X")
+    X = X[:, None] if X.ndim == 1 else X
+    if X.shape[1:] != (1,):
+        raise ValueError(f"several channels, y [n, c], are for one input, got X of shape {list(X.shape)}")
+    if len(outputs) != len(X) or not outputs.shape[1]:
+        raise ValueError(
+            f"y must have shape [n] or [n, c] with n = {len(X)} as X has and c > 0, got {list(outputs.shape)}"
+        )
+    if np.any(np.isinf(outputs)):
+        raise ValueError(f"y must be finite, or not a number where a channel has no output; got {np.inf}")
+    there = np.isfinite(outputs)
+    if not np.all(np.any(there, axis=0)):
+        raise ValueError(f"channel {int(np.argmin(np.any(there, axis=0)))} of y has no output: leave it out")
+    bars = np.asarray(0.0 if error is None else error, np.float64)
+    if bars.shape not in ((), outputs.shape[:1], outputs.shape):
+        raise ValueError(f"error must be one number or have shape [n] or [n, c] as y has, got {list(bars.shape)}")
+    bars = np.broadcast_to(bars[:, None] if bars.ndim == 1 else bars, outputs.shape)
+    return tuple(Data(X[seen], y[seen], e[seen]) for seen, y, e in zip(there.T, outputs.T, bars.T, strict=True))
+
+
 def add_column(X: Array | np.ndarray, value: Any) -> Array:
     """Inputs ``[n, d + 1]`` with one more column, that holds one value."""
     return jnp.column_stack([jnp.asarray(X), jnp.broadcast_to(jnp.asarray(value, float), (len(X),))])

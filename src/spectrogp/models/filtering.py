@@ -236,31 +236,38 @@ class _Gradient(NamedTuple):
 
 @jax.custom_vjp
 @jax.jit
-def log_likelihood(x: Array, h: Array, y: Array, r: Array, w: Array, P: ArrayLike, steps: ArrayLike) -> Array:
+def log_likelihood(
+    x: Array, h: Array, y: Array, r: Array, w: Array, P: ArrayLike, steps: ArrayLike, state: State | None = None
+) -> Array:
     """Log density ``[B]`` of the outputs of each block.
 
     It can be differentiated in x, h, y and r; once, and in reverse mode.
 
     Args:
-        x: Decays λΔτ ≥ 0 since the row before, ``[L, Q, B]``. That of the first row has no effect.
+        x: Decays λΔτ ≥ 0 since the row before, ``[L, Q, B]``. That of the first row has no effect without a ``state``.
         h: Weights of the oscillators in the output, ``[L, Q, B]``.
         y: Outputs, ``[L, B]``.
         r: Variances of their noise, ``[L, B]``. ``MISSING`` or more: not observed.
         w: Weights of the rows' log densities, ``[L, B]``: 1, or 0 where they do not count (warm-up).
         P: P∞ of the oscillators, ``[Q, d, d]``, as ``stationary`` gives it.
         steps: How many of the L rows there are; those after them are not walked.
+        state: What is known before the first row, as ``filter_from`` gives it; the stationary prior unless given.
     """
-    rows, c = Rows(x, jnp.exp(-x), h, y, r, w), columns(P)
-    return lax.fori_loop(0, steps, lambda k, state: _filter_row(state, _at(rows, k), c), initial_state(x, P)).total
+    rows, c, start = Rows(x, jnp.exp(-x), h, y, r, w), columns(P), _begun(x, P, state)
+    return lax.fori_loop(0, steps, lambda k, state: _filter_row(state, _at(rows, k), c), start).total
+
+
+def _begun(x: Array, P: ArrayLike, state: State | None) -> State:
+    return initial_state(x, P) if state is None else state._replace(total=jnp.zeros_like(state.total))
 
 
 @jax.jit
 def _with_gradient(
-    x: Array, h: Array, y: Array, r: Array, w: Array, P: ArrayLike, steps: ArrayLike
+    x: Array, h: Array, y: Array, r: Array, w: Array, P: ArrayLike, steps: ArrayLike, state: State | None = None
 ) -> tuple[Array, _Gradient]:
     """Value and gradient at once. Blocks are independent, so that ``_pull_back`` need only multiply."""
-    rows, c = Rows(x, jnp.exp(-x), h, y, r, w), columns(P)
-    state = initial_state(x, P)
+    rows, c, begun = Rows(x, jnp.exp(-x), h, y, r, w), columns(P), state is not None
+    state = _begun(x, P, state)
     drift = [b - a for a, b in zip(c, [*c[1:], jnp.zeros_like(c[0])], strict=True)]  # Γc, where dA/dx = ΓA
 
     def back(carry: tuple[Adjoint, Array], state: State, row: Rows, following: Rows) -> tuple[Any, _Gradient]:
@@ -284,11 +291,12 @@ def _with_gradient(
 
     out = jax.tree.map(jnp.zeros_like, _Gradient(x, h, y, r))
     last, gradient = there_and_back(rows, c, steps, state, back, (no_adjoint(state), jnp.zeros_like(x[0])), out)
-    return last.total, gradient._replace(x=gradient.x.at[0].set(0.0))  # but for rounding it is
+    # Without a state before it the decay of the first row has no effect; but for rounding its derivative is zero.
+    return last.total, gradient if begun else gradient._replace(x=gradient.x.at[0].set(0.0))
 
 
 def _pull_back(gradient: _Gradient, value: Array) -> tuple[Any, ...]:
-    return (*(value * leaf for leaf in gradient), None, None, None)
+    return (*(value * leaf for leaf in gradient), None, None, None, None)
 
 
 log_likelihood.defvjp(_with_gradient, _pull_back)
@@ -313,7 +321,7 @@ def filter_from(
         predicted = jnp.sum(row.h * state.m[0], axis=0), jnp.sum(row.h * state.s[0], axis=0)
         return state, *_put((mean, variance), predicted, k)
 
-    state = state._replace(total=jnp.zeros_like(state.total))
+    state = _begun(x, P, state)
     state, mean, variance = lax.fori_loop(0, steps, step, (state, jnp.zeros_like(y), jnp.zeros_like(y)))
     return state, state.total, mean, variance
 

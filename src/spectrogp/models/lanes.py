@@ -8,7 +8,7 @@ of every copy changed, is the k-th column of every block's Hessian. Trials that 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import Any
@@ -23,6 +23,7 @@ from jaxtyping import PyTree
 
 from ..core import SOON, entry_point
 from ..parameters import GridFunctionGroup, log_prior, partition
+from .channels import ChannelGP
 from .markov import MarkovGP
 from .timeline import Timeline
 
@@ -38,64 +39,74 @@ class Lanes:
     """The log likelihood of a Markov model as a sum over blocks, each a function of a few of the model's numbers.
 
     All free numbers of the model are one vector: the whitened values of its functions on grids, knot by knot, and then
-    the others (``border``), on which every block depends.
+    the others (``border``). Every block depends on these, or, of several channels, on those of its own and on what all
+    share. Blocks of all channels have the same shape, so that they are walked side by side too.
 
     Args:
         model: The model; its numbers are where copies begin.
-        timeline: Blocks of its data.
+        timeline: Blocks of its data, those of several channels by ``Timeline.side_by_side``.
     """
 
-    def __init__(self, model: MarkovGP, timeline: Timeline) -> None:
+    def __init__(self, model: MarkovGP | ChannelGP, timeline: Timeline) -> None:
         self.model, self.timeline, self._free = model, timeline, _free_leaves(model)
+        channels = model.channels
         self.count = timeline.t.shape[1]
-        self.width = WIDTHS[0] if self.count == 1 else WIDTHS[1]
+        self.whole = self.count == len(channels)  # whether all data of a channel are one block
+        self.width = WIDTHS[0] if self.whole else WIDTHS[1]
         low, high = np.min(timeline.t, axis=0), np.max(timeline.t, axis=0)
-        groups = grid_groups(model)
+        groups = grid_groups(channels[0])
         # A single block has all knots, whatever its functions need: programs then are shared by many fits.
         stretches = [
-            (np.zeros(1, int), len(group.whitened.raw)) if self.count == 1 else group.knots_between(low, high, STRETCH)
+            (np.zeros(self.count, int), len(group.whitened.raw))
+            if self.whole
+            else group.knots_between(low, high, STRETCH)
             for group in groups
         ]
-        self._template = with_groups(
-            model, [group.stretch(0, count) for group, (_, count) in zip(groups, stretches, strict=True)]
-        )
+        templates = channels if self.whole else [_stretched(one, [count for _, count in stretches]) for one in channels]
+        self._template, (self._places, held) = templates[0], _held_apart(templates)
+        channel = np.zeros(self.count, int) if timeline.channel is None else timeline.channel
+        self._own = tuple(values[channel] for values in held)  # of each block
         self._origins = np.array(
             [group.origin + group.spacing * first for group, (first, _) in zip(groups, stretches, strict=True)]
         ).reshape(len(groups), self.count)
-        members, places, offset = [], [], 0
+        members, offset = [], 0
         for group, (first, count) in zip(groups, stretches, strict=True):
             rows, functions = group.whitened.raw.shape
             local = (first[:, None] + np.arange(count))[..., None] * functions + np.arange(functions)
             members.append(offset + local.reshape(self.count, -1))
-            places.append(np.repeat(np.asarray(group.origin + group.spacing * np.arange(rows)), functions))
             offset += rows * functions
-        self.knots = offset
+        places = [np.repeat(group.places[:, 0], group.whitened.raw.shape[1]) for group in grid_groups(model)]
         self.places = np.concatenate(places) if places else np.zeros(0)  # of the knots, by which the Hessian is banded
+        self.knots = len(self.places)
         everything = self.join(model)
-        self.border = everything.size - offset
-        self._centre = everything[offset:]
+        self.border = everything.size - self.knots
+        self._centre = everything[self.knots :]
         value, slope, bend = _border_prior(_split(model)[1:], self._centre)  # as NumPy has it: double precision
         self._prior = float(value), np.asarray(slope), np.asarray(bend)
-        shared = np.broadcast_to(offset + np.arange(self.border), (self.count, self.border))
-        self.members = np.concatenate([*members, shared], axis=1)  # [b, p], of the vector of all numbers
+        # A model of places in the vector of all numbers tells which of these each channel has.
+        numbered = _filled(model, np.arange(float(everything.size))).channels
+        where = np.stack([self.join(one) for one in numbered]).astype(int)
+        shared = np.broadcast_to(np.arange(offset, where.shape[1]), (self.count, where.shape[1] - offset))
+        # [b, p], of the vector of all numbers.
+        self.members = where[channel[:, None], np.concatenate([*members, shared], axis=1)]
         felt = [
             np.repeat(_near(group, first, count, low, high), group.whitened.raw.shape[1], axis=1)
             for group, (first, count) in zip(groups, stretches, strict=True)
         ]
         # Which numbers of its copy a block depends on, [b, p].
-        self.felt = np.concatenate([*felt, np.ones((self.count, self.border), bool)], axis=1)
+        self.felt = np.concatenate([*felt, np.ones(shared.shape, bool)], axis=1)
         self._rows = tuple(
             np.asarray(part) for part in (timeline.t, timeline.y, timeline.error, timeline.seen, timeline.weight)
         )
 
     # The vector of all free numbers
 
-    def join(self, model: MarkovGP) -> np.ndarray:
+    def join(self, model: MarkovGP | ChannelGP) -> np.ndarray:
         """The numbers of a model like this one."""
         leaves = jax.tree.leaves(model)
         return ravel([leaves[k] for k in self._free])
 
-    def at(self, numbers: np.ndarray) -> MarkovGP:
+    def at(self, numbers: np.ndarray) -> Any:
         """The model with other numbers ``[n]``; with ``[s, n]`` a stack of models, as far as it has these numbers."""
         leaves, structure = jax.tree.flatten(self.model)
         numbers, start = np.asarray(numbers, float), 0
@@ -143,7 +154,10 @@ class Lanes:
         part = np.minimum(np.arange(start, start + self.width), len(lanes) - 1)
         chosen = lanes[part]
         rows = tuple(array[:, chosen] for array in self._rows)
-        value, slope = _evaluate(self._template, rows, self._origins[:, chosen], copies[part], self.timeline.steps)
+        own = tuple(values[chosen] for values in self._own)
+        value, slope = _evaluate(
+            self._template, self._places, own, rows, self._origins[:, chosen], copies[part], self.timeline.steps
+        )
         count = min(self.width, len(lanes) - start)
         return np.asarray(value)[:count], np.asarray(slope)[:count]
 
@@ -240,14 +254,45 @@ def _filled(model: Any, numbers: Any) -> Any:
     return eqx.tree_at(_knots_of, bare, knots) if knots else bare
 
 
+def _stretched(model: MarkovGP, counts: list[int]) -> MarkovGP:
+    """With so many of the knots of each group on a grid."""
+    groups = zip(grid_groups(model), counts, strict=True)
+    return with_groups(model, [group.stretch(0, count) for group, count in groups])
+
+
+def _held_apart(templates: Sequence[Any]) -> tuple[tuple[int, ...], list[np.ndarray]]:
+    """Which leaves differ between models of channels beside their free numbers, and their values ``[c, ...]``."""
+    blank = [jax.tree.flatten(_filled(one, 0.0 * ravel(_split(one)[:2]))) for one in templates]
+    if len({structure for _, structure in blank}) > 1:
+        raise ValueError("channels must differ in numbers alone, not in what their amplitudes and noise are")
+    places, values = [], []
+    for k, leaves in enumerate(zip(*(leaves for leaves, _ in blank), strict=True)):
+        if any(callable(leaf) for leaf in leaves):  # those of the kernel, which are the same
+            continue
+        if any(np.shape(leaf) != np.shape(leaves[0]) for leaf in leaves):
+            raise ValueError("functions of all channels must have as many knots")
+        if any(not np.array_equal(leaf, leaves[0]) for leaf in leaves):
+            places.append(k)
+            values.append(np.stack([np.asarray(leaf) for leaf in leaves]))
+    return tuple(places), values
+
+
 @eqx.filter_jit(**SOON)
 def _evaluate(
-    template: Any, rows: tuple[Array, ...], origins: Array, copies: Array, steps: Array
+    template: Any,
+    places: tuple[int, ...],
+    own: tuple[Array, ...],
+    rows: tuple[Array, ...],
+    origins: Array,
+    copies: Array,
+    steps: Array,
 ) -> tuple[Array, Array]:
     t, y, error, seen, weight = rows
+    leaves, structure = jax.tree.flatten(template)
 
-    def system(numbers: Array, origins: Array, t: Array, error: Array, seen: Array) -> Any:
-        model = _filled(template, numbers)
+    def system(own: tuple[Array, ...], numbers: Array, origins: Array, t: Array, error: Array, seen: Array) -> Any:
+        those = dict(zip(places, own, strict=True))
+        model = _filled(jax.tree.unflatten(structure, [those.get(k, leaf) for k, leaf in enumerate(leaves)]), numbers)
         groups = [
             eqx.tree_at(lambda g: g.origin, group, origin)
             for group, origin in zip(grid_groups(model), origins, strict=True)
@@ -255,7 +300,7 @@ def _evaluate(
         return with_groups(model, groups).realise().system(t[:, None], error, seen)
 
     def total(copies: Array) -> tuple[Array, Array]:
-        systems = jax.vmap(system, in_axes=(0, 1, 1, 1, 1), out_axes=-1)(copies, origins, t, error, seen)
+        systems = jax.vmap(system, in_axes=(0, 0, 1, 1, 1, 1), out_axes=-1)(own, copies, origins, t, error, seen)
         values = systems.log_likelihoods(y, weight, template.realise().stationary(), steps)
         return jnp.sum(values), values
 

@@ -284,6 +284,11 @@ class MarkovGP(AbstractModel):
         return np.concatenate(owners)
 
     @property
+    def channels(self) -> tuple[MarkovGP, ...]:
+        """Models of the outputs, of which there is one; ``ChannelGP`` has several."""
+        return (self,)
+
+    @property
     def terms(self) -> tuple[Any, ...]:
         """The ``MaternPhase`` kernels that the kernel is the sum of."""
         return self.kernel.terms if isinstance(self.kernel, Sum) else (self.kernel,)

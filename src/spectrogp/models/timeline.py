@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -31,6 +32,7 @@ class Timeline(Module):
         weight: 1 for a block's own rows that have an output, else 0.
         steps: Rows of the longest block; those beyond fill up.
         place: Where the inputs that were asked for are, ``[t]``: numbers of elements of ``[l, b]``; or None.
+        channel: The channel ``[b]`` that each block is of; None if there is one only.
     """
 
     t: Any
@@ -40,6 +42,7 @@ class Timeline(Module):
     weight: Any
     steps: Any
     place: Any
+    channel: Any = None
 
     @classmethod
     def of(
@@ -102,6 +105,30 @@ class Timeline(Module):
         t, y, error = (part[order][:, None] for part in (t, y, error))
         return cls(t, y, error, seen, seen.astype(float), jnp.asarray(t.shape[0]), place)
 
+    @classmethod
+    def side_by_side(cls, parts: Sequence[Timeline]) -> Timeline:
+        """The blocks of several channels; of a single one its own.
+
+        Args:
+            parts: Timelines of the channels, without inputs that are asked for.
+        """
+        if len(parts) == 1:
+            return parts[0]
+        length = max(len(part.t) for part in parts)
+        columns = [
+            np.concatenate([_lengthened(getattr(part, name), length, mode) for part in parts], axis=1)
+            for name, mode in (
+                ("t", "edge"),
+                ("y", "constant"),
+                ("error", "edge"),
+                ("seen", "constant"),
+                ("weight", "constant"),
+            )
+        ]
+        channel = np.repeat(np.arange(len(parts)), [part.t.shape[1] for part in parts])
+        t, y, error, seen, weight = columns
+        return cls(t, y, error, seen, weight, np.max([part.steps for part in parts]), None, channel)
+
     def read(self, values: PyTree) -> PyTree:
         """Of ``values [l, ..., b]``, those at the inputs that were asked for, ``[t, ...]``."""
         flat = jnp.moveaxis(jnp.asarray(values), -1, 1)
@@ -117,6 +144,11 @@ def _starts(t: np.ndarray, own: int, longest: float) -> np.ndarray:
         if end >= len(t):
             return np.array(starts)
         starts.append(end)
+
+
+def _lengthened(values: np.ndarray, length: int, mode: Any) -> np.ndarray:
+    """Rows ``[l, b]`` filled up with the last one, or with zeros."""
+    return np.pad(values, ((0, length - len(values)), (0, 0)), mode=mode)
 
 
 def _filled(steps: int) -> int:

@@ -75,6 +75,11 @@ class Posterior(Module):
         self._require_draws()
         return self.at(*divmod(int(np.argmax(self.log_joint)), self.log_joint.shape[1]))
 
+    def channel(self, number: int) -> Posterior:
+        """The posterior of one channel of a ``ChannelGP``, by its ``number``: draws of a ``MarkovGP``."""
+        draws, rest = self.draws.channel(number), self.rest.channel(number)
+        return Posterior(draws, rest, self.log_joint, self.statistics, self.interrupted)
+
     def thinned(self, max_draws: int) -> Posterior:
         """At most ``max_draws`` of the draws (but one of every chain at least), evenly spaced in the chains."""
         at_least(1, max_draws=max_draws)
