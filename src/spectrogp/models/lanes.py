@@ -84,8 +84,8 @@ class Lanes:
         value, slope, bend = _border_prior(_split(model)[1:], self._centre)  # as NumPy has it: double precision
         self._prior = float(value), np.asarray(slope), np.asarray(bend)
         # A model of places in the vector of all numbers tells which of these each channel has.
-        numbered = _filled(model, np.arange(float(everything.size))).channels
-        where = np.stack([self.join(one) for one in numbered]).astype(int)
+        numbered = self.at(np.arange(float(everything.size))).channels
+        where = np.stack([ravel(_split(one)[:2]) for one in numbered]).astype(int)
         shared = np.broadcast_to(np.arange(offset, where.shape[1]), (self.count, where.shape[1] - offset))
         # [b, p], of the vector of all numbers.
         self.members = where[channel[:, None], np.concatenate([*members, shared], axis=1)]
@@ -113,7 +113,7 @@ class Lanes:
         for k in self._free:
             shape = np.shape(leaves[k])
             end = start + int(np.prod(shape))
-            leaves[k], start = numbers[..., start:end].reshape(*numbers.shape[:-1], *shape), end
+            leaves[k], start = numbers[..., start:end].reshape((*numbers.shape[:-1], *shape)), end
         return jax.tree.unflatten(structure, leaves)
 
     def number_of(self, where: Callable[[Any], Any]) -> int:
