@@ -85,7 +85,7 @@ def swing():
 
 def test_functions_around_a_time_are_those_of_the_model(swing):
     """To rounding, phase included: from the time on, through one stretch and through a stretch of a stretch."""
-    X = np.linspace(1.5, 9.0, 30)[:, None]
+    X = np.linspace(1.5, 1.5 + recent.SERVED * recent.span_of(swing), 30)[:, None]
     whole = swing.realise().terms[0].values_at(X)
     for model in (recent.around(swing, 1.5), recent.around(recent.around(swing, 0.4), 1.5)):
         part = model.realise().terms[0].values_at(X)
