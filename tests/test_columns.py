@@ -45,7 +45,9 @@ def test_the_rule(tmp_path, names, kinds, x, y, error):
     ("names", "given", "expected"),
     [
         ("t,u,v", {"y": "v"}, (("t",), "v", None)),
-        ("t,u,v,u_err", {"y": "v"}, (("t",), "v", "u_err")),
+        ("t,u,v,u_err", {"y": "v"}, (("t",), "v", None)),  # those of another column
+        ("t,u,v,u_err,err", {"y": "v"}, (("t",), "v", "err")),
+        ("t,u,v,du,dv", {"y": "v"}, (("t",), "v", "dv")),
         ("t,y,e", {"x": ["t"], "y": "y"}, (("t",), "y", None)),  # all is said: nothing is guessed
         ("t,y,s", {"error": "s"}, (("t",), "y", "s")),  # error bars are no input, whatever they are called
         ("a,b,c", {"x": ["a", "b"]}, (("a", "b"), "c", None)),
