@@ -77,6 +77,16 @@ def test_what_is_ambiguous_is_refused_with_the_option_to_give(tmp_path, names, m
         chosen_columns(table(tmp_path / "data.csv", names), None, None, None)
 
 
+def test_the_first_of_two_columns_is_the_input_if_its_values_rise(tmp_path):
+    path = tmp_path / "data.csv"
+    path.write_text("mlii,v5\n0.1,0.2\n0.1,0.3\n0.4,0.1\n")
+    assert chosen_columns(path, None, None, None) == (("mlii",), "v5", None)
+    path.write_text("mlii,v5\n0.1,0.2\n0.4,0.3\n0.1,0.1\n")  # two channels of a recording, and no time
+    with pytest.raises(TableError, match="the input may be 'mlii' or 'v5': choose by --x NAME; the columns are"):
+        chosen_columns(path, None, None, None)
+    assert chosen_columns(path, None, "v5", None) == (("mlii",), "v5", None)
+
+
 def test_they_are_said_in_words(tmp_path):
     chosen = chosen_columns(table(tmp_path / "data.csv", "jd,mag,e_mag"), None, None, None)
     assert str(chosen) == "input 'jd', output 'mag', error bars 'e_mag'"

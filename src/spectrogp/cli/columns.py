@@ -1,9 +1,9 @@
 """Which columns of a table are inputs, output and error bars: as they are named, or by one rule.
 
 The rule looks at names and kinds. The *input* is the column of times; without one, the column whose name says time
-(time, date, year, jd, t …); without one, the first of two columns. *Error bars* are the column whose name says so (err,
-error, sigma, uncertainty, e_mag …); they are never an input. The *output* is the one column of numbers that is left.
-A table that leaves a choice is refused, with the columns it has and the option to give.
+(time, date, year, jd, t, x …); without one, the first of two columns, if its values rise. *Error bars* are the column
+whose name says so (err, error, sigma, uncertainty, e_mag …); they are never an input. The *output* is the one column of
+numbers that is left. A table that leaves a choice is refused, with the columns it has and the option to give.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
-from ..files import TableError, column_kinds, listed, quoted
+import numpy as np
+
+from ..files import TableError, column_kinds, listed, quoted, read_table
 
 _TIMES = frozenset(
     re.findall(
         r"\w+",
-        "t time times date dates datetime timestamp year years yr month months day days hour hours minute minutes "
+        "t x time times date dates datetime timestamp year years yr month months day days hour hours minute minutes "
         "second seconds sec epoch jd mjd bjd hjd tjd btjd bkjd",
     )
 )
@@ -106,6 +108,8 @@ class _Rule:
             raise self._ambiguous("input", self.values, "--x", "; give it for each input")
         if len(self.values) < wanted:
             raise self._none_left("inputs", "--x")
+        if y is None and not _rises(self.path, self.values[0]):
+            raise self._ambiguous("input", self.values, "--x")
         return self.values.pop(0)
 
     def output(self, x: list[str]) -> str:
@@ -151,6 +155,13 @@ def _words(name: str) -> set[str]:
     plain = re.sub(r"[(\[][^()\[\]]*[)\]]\s*$", "", name)
     apart = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", plain)  # fluxError
     return set(re.split(r"[\W\d_]+", apart.lower())) - {""} or {""}
+
+
+def _rises(path: Path, name: str) -> bool:
+    """Whether a column holds numbers in their order, as inputs mostly are and outputs hardly ever."""
+    values = read_table(path, [name], missing=True)[name]
+    values = values[~np.isnan(values)]
+    return bool(np.all(np.diff(values) >= 0))
 
 
 def _marked(name: str) -> set[str]:
