@@ -45,7 +45,9 @@ def test_the_rule(tmp_path, names, kinds, x, y, error):
     ("names", "given", "expected"),
     [
         ("t,u,v", {"y": "v"}, (("t",), "v", None)),
-        ("t,u,v,u_err", {"y": "v"}, (("t",), "v", "u_err")),
+        ("t,u,v,u_err", {"y": "v"}, (("t",), "v", None)),  # those of another column
+        ("t,u,v,u_err,err", {"y": "v"}, (("t",), "v", "err")),
+        ("t,u,v,du,dv", {"y": "v"}, (("t",), "v", "dv")),
         ("t,y,e", {"x": ["t"], "y": "y"}, (("t",), "y", None)),  # all is said: nothing is guessed
         ("t,y,s", {"error": "s"}, (("t",), "y", "s")),  # error bars are no input, whatever they are called
         ("a,b,c", {"x": ["a", "b"]}, (("a", "b"), "c", None)),
@@ -73,6 +75,16 @@ def test_what_is_named_is_taken(tmp_path, names, given, expected):
 def test_what_is_ambiguous_is_refused_with_the_option_to_give(tmp_path, names, message):
     with pytest.raises(TableError, match=message):
         chosen_columns(table(tmp_path / "data.csv", names), None, None, None)
+
+
+def test_the_first_of_two_columns_is_the_input_if_its_values_rise(tmp_path):
+    path = tmp_path / "data.csv"
+    path.write_text("mlii,v5\n0.1,0.2\n0.1,0.3\n0.4,0.1\n")
+    assert chosen_columns(path, None, None, None) == (("mlii",), "v5", None)
+    path.write_text("mlii,v5\n0.1,0.2\n0.4,0.3\n0.1,0.1\n")  # two channels of a recording, and no time
+    with pytest.raises(TableError, match="the input may be 'mlii' or 'v5': choose by --x NAME; the columns are"):
+        chosen_columns(path, None, None, None)
+    assert chosen_columns(path, None, "v5", None) == (("mlii",), "v5", None)
 
 
 def test_they_are_said_in_words(tmp_path):

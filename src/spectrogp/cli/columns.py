@@ -1,9 +1,9 @@
 """Which columns of a table are inputs, output and error bars: as they are named, or by one rule.
 
 The rule looks at names and kinds. The *input* is the column of times; without one, the column whose name says time
-(time, date, year, jd, t …); without one, the first of two columns. *Error bars* are the column whose name says so (err,
-error, sigma, uncertainty, e_mag …); they are never an input. The *output* is the one column of numbers that is left.
-A table that leaves a choice is refused, with the columns it has and the option to give.
+(time, date, year, jd, t, x …); without one, the first of two columns, if its values rise. *Error bars* are the column
+whose name says so (err, error, sigma, uncertainty, e_mag …); they are never an input. The *output* is the one column of
+numbers that is left. A table that leaves a choice is refused, with the columns it has and the option to give.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
-from ..files import TableError, column_kinds, listed, quoted
+import numpy as np
+
+from ..files import TableError, column_kinds, listed, quoted, read_table
 
 _TIMES = frozenset(
     re.findall(
         r"\w+",
-        "t time times date dates datetime timestamp year years yr month months day days hour hours minute minutes "
+        "t x time times date dates datetime timestamp year years yr month months day days hour hours minute minutes "
         "second seconds sec epoch jd mjd bjd hjd tjd btjd bkjd",
     )
 )
@@ -79,19 +81,17 @@ class _Rule:
         self.path, self.kinds = path, kinds
         free = [name for name in kinds if name not in given]
         # What says error, or is the name of a column of values behind a letter: dy, emag.
-        others = [name.lower() for name in kinds if not _words(name) & (_TIMES | _NUMBERS)]
-        marked = {f"{mark}{other}" for other in others for mark in ("d", "e", "sig")}
-        named = [name for name in free if _words(name) & _ERRORS or name.lower() in marked]
-        self.errors = [name for name in named if kinds[name] == "number"]
+        marked = {mark for name in kinds if not _words(name) & (_TIMES | _NUMBERS) for mark in _marked(name)}
+        numbers = [name for name in free if kinds[name] == "number"]
+        self.errors = [name for name in numbers if _words(name) & _ERRORS or name.lower() in marked]
+        numbers = _without(numbers, self.errors)
         self.dates = [name for name in free if kinds[name] == "time"]
-        self.times = [name for name in free if kinds[name] == "number" and _words(name) & _TIMES]
-        self.times = [name for name in self.times if name not in self.errors]
-        rest = [name for name in free if name not in (*self.errors, *self.dates, *self.times)]
-        numbers = [name for name in rest if kinds[name] == "number"]
+        self.times = [name for name in numbers if _words(name) & _TIMES]
+        numbers = _without(numbers, self.times)
         self.values = [name for name in numbers if not _words(name) <= _NUMBERS]
         # What counts rows, then text and what has no values: where there is no other, their reading says what is wrong.
-        counts = [name for name in numbers if name not in self.values]
-        self.others = [*counts, *(name for name in rest if kinds[name] != "number")]
+        others = [name for name in free if kinds[name] not in ("number", "time")]
+        self.others = [*_without(numbers, self.values), *others]
 
     def input(self, y: str | None) -> str:
         """The input: dates, what is called time, or the first of two."""
@@ -107,12 +107,9 @@ class _Rule:
         if len(self.values) > wanted:
             raise self._ambiguous("input", self.values, "--x", "; give it for each input")
         if len(self.values) < wanted:
-            only = quoted(next(iter(self.kinds)))
-            if len(self.kinds) == 1:
-                raise TableError(
-                    f"{self.path} has only the column {only}: expected one of outputs and at least one of inputs"
-                )
-            raise TableError(f"{self.path} has no column left for the inputs: give --x; it has {self._listed()}")
+            raise self._none_left("inputs", "--x")
+        if y is None and not _rises(self.path, self.values[0]):
+            raise self._ambiguous("input", self.values, "--x")
         return self.values.pop(0)
 
     def output(self, x: list[str]) -> str:
@@ -124,21 +121,24 @@ class _Rule:
             return left[0]
         if left:
             raise self._ambiguous("output", left, "--y")
-        if len(self.kinds) == 1:
-            raise TableError(
-                f"{self.path} has only the column {quoted(next(iter(self.kinds)))}: expected one of outputs and at "
-                "least one of inputs"
-            )
-        raise TableError(f"{self.path} has no column left for the outputs: give --y; it has {self._listed()}")
+        raise self._none_left("outputs", "--y")
 
     def error(self, y: str) -> str | None:
-        """Error bars: the one column that is called so, or the one of several that is called as the output too."""
-        if len(self.errors) > 1:
-            own = [name for name in self.errors if y.lower() in name.lower()]
-            if len(own) != 1:
-                raise self._ambiguous("error bars", self.errors, "--error", "; with --x and --y none are taken")
-            return own[0]
-        return self.errors[0] if self.errors else None
+        """Error bars: the one column that is called so, and not as those of another column of values."""
+        own = [name for name in self.errors if _names(name, y)]
+        others = [name for name in (*self.values, *self.times) if name != y]
+        found = own or [name for name in self.errors if not any(_names(name, other) for other in others)]
+        if len(found) > 1:
+            raise self._ambiguous("error bars", found, "--error", "; with --x and --y none are taken")
+        return found[0] if found else None
+
+    def _none_left(self, what: str, option: str) -> TableError:
+        if len(self.kinds) == 1:
+            only = quoted(next(iter(self.kinds)))
+            return TableError(
+                f"{self.path} has only the column {only}: expected one of outputs and at least one of inputs"
+            )
+        return TableError(f"{self.path} has no column left for the {what}: give {option}; it has {self._listed()}")
 
     def _ambiguous(self, what: str, found: list[str], option: str, more: str = "") -> TableError:
         return TableError(
@@ -155,3 +155,24 @@ def _words(name: str) -> set[str]:
     plain = re.sub(r"[(\[][^()\[\]]*[)\]]\s*$", "", name)
     apart = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", plain)  # fluxError
     return set(re.split(r"[\W\d_]+", apart.lower())) - {""} or {""}
+
+
+def _rises(path: Path, name: str) -> bool:
+    """Whether a column holds numbers in their order, as inputs mostly are and outputs hardly ever."""
+    values = read_table(path, [name], missing=True)[name]
+    values = values[~np.isnan(values)]
+    return bool(np.all(np.diff(values) >= 0))
+
+
+def _marked(name: str) -> set[str]:
+    return {f"{mark}{name.lower()}" for mark in ("d", "e", "sig")}
+
+
+def _names(error: str, column: str) -> bool:
+    """Whether the name of error bars has that of another column in it."""
+    return bool((_words(error) - _ERRORS) & _words(column)) or error.lower() in _marked(column)
+
+
+def _without(names: list[str], others: list[str]) -> list[str]:
+    gone = set(others)
+    return [name for name in names if name not in gone]

@@ -256,7 +256,7 @@ def plot_periodogram(
         x: Inputs ``[n]``, of any sampling.
         y: Outputs ``[n]``.
         frequency: ``[m]``, in cycles per unit, rising; those that are not evenly spaced make the axis logarithmic.
-        width: Standard deviation of the window; by default one cycle of every frequency, or what holds thirty rows.
+        width: Standard deviation of the window; by default 0.7 cycles of every frequency, or what holds thirty rows.
         cmap: A colour map of matplotlib.
     """
     x, y, frequency = (np.asarray(part, np.float64) for part in (x, y, frequency))

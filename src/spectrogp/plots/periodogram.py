@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-CYCLES = 1.0  # standard deviation of a window, in cycles: a frequency is told from another that differs by a sixth
+CYCLES = 0.7  # standard deviation of a window, in cycles: frequencies that differ by a quarter are told apart
 ROWS = 30.0  # that a window counts at least: a sinusoid explains 2 in so many of pure noise
 WIDEST = 0.2  # standard deviation of a window, as a share of the span, at most
 FINE = 12.0  # means of rows to a cycle, where there are more rows
