@@ -12,7 +12,15 @@ from .linear import LinearRegression
 from .markov import MarkovGP
 from .memory import require_collapsed, require_exact, require_joint, require_neighbours
 from .moments import Moments
-from .neighbours import AbstractNeighbourModel, FullScaleGP, NeighbourGP, Neighbourhoods, Refresh, random_order
+from .neighbours import (
+    AbstractNeighbourModel,
+    FullScaleGP,
+    NeighbourGP,
+    Neighbourhoods,
+    Refresh,
+    conditional_moments,
+    random_order,
+)
 from .online import OnlineGP
 from .stochastic import DoublyStochasticGP
 from .timeline import Timeline
@@ -44,6 +52,7 @@ __all__ = [
     "Timeline",
     "VariationalGP",
     "as_outputs",
+    "conditional_moments",
     "grid_groups",
     "likelihoods",
     "random_order",
