@@ -70,6 +70,7 @@ def smooth():
     return X, signal, sg.SpectralGPRegressor(**FAST).fit(X, signal + 0.1 * rng.normal(size=len(X)))
 
 
+@pytest.mark.slow
 def test_a_smooth_function_needs_the_first_rung_only(smooth):
     _, _, model = smooth
     kept = {rung.name: rung.kept for rung in model.choice_.rungs}
@@ -79,6 +80,7 @@ def test_a_smooth_function_needs_the_first_rung_only(smooth):
     assert model.choice_.cycles == ()
 
 
+@pytest.mark.slow
 def test_the_gain_of_a_rung_is_that_over_the_one_kept_before_it(smooth):
     _, _, model = smooth
     kept = None
@@ -90,6 +92,7 @@ def test_the_gain_of_a_rung_is_that_over_the_one_kept_before_it(smooth):
         assert rung.steps <= FAST["max_iter"]
 
 
+@pytest.mark.slow
 def test_inputs_that_do_not_matter_are_switched_off(smooth):
     X, signal, model = smooth
     lengthscale = np.exp(np.asarray(model.model_.kernel.lengthscale.raw))
@@ -98,6 +101,7 @@ def test_inputs_that_do_not_matter_are_switched_off(smooth):
     np.testing.assert_allclose(model.predict(moved), signal, atol=0.15)
 
 
+@pytest.mark.slow
 def test_predictions_are_calibrated(smooth):
     X, signal, model = smooth
     rng = np.random.default_rng(1)
@@ -107,6 +111,7 @@ def test_predictions_are_calibrated(smooth):
     assert 0.88 < np.mean(inside) <= 1.0
 
 
+@pytest.mark.slow
 def test_the_summary_and_a_file_hold_the_choice(smooth, tmp_path):
     _, _, model = smooth
     assert "held-out training rows" in model.summary()
