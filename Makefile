@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 OUT ?= out
 LOWEST := $(OUT)/lowest
 
-.PHONY: help demo test test-all lint bench bench-recovery bench-long sbc torture lowest clean
+.PHONY: help demo test test-all lint bench bench-recovery bench-long bench-uci sbc torture lowest clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -32,6 +32,9 @@ bench-recovery: $(VENV)/installed-bench  ## how well frequencies are recovered, 
 
 bench-long: $(VENV)/installed-bench  ## long signals by the default call, to a million samples (SPECTROGP_DATA names the data)
 	$(BIN)/python -m benchmarks.long --out $(OUT)/long
+
+bench-uci: $(VENV)/installed-bench  ## tables of several inputs by the default call, against boosting (SPECTROGP_DATA names the data)
+	$(BIN)/python -m benchmarks.uci --out $(OUT)/uci
 
 sbc: $(VENV)/installed  ## check by simulation that the sampler is calibrated (half an hour on one core)
 	$(BIN)/python -m benchmarks.calibration --seed 2 --out $(OUT)/sbc

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import spectrogp as sg
 from spectrogp.cli import app
-from spectrogp.estimator import fitting
+from spectrogp.estimator import fitting, inferring
 from spectrogp.initialise import best_of, compare
 from spectrogp.models import CollapsedGP, Data, ExactGP, NeighbourGP, Refresh, relative_jitter
 
@@ -72,13 +72,13 @@ def test_an_optimum_that_was_not_reached(history, rising):
 
 def test_stages_that_were_cut_short_are_on_the_estimator():
     model = sg.SpectralGPRegressor("phase", inference="laplace", max_iter=60, n_draws=5, **QUICK)
-    whole, limited = fitting.sample_laplace, []
+    whole, limited = inferring.sample_laplace, []
 
     def few(*arguments, **options):
         return whole(*arguments, max_products=2, **options)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fitting, "sample_laplace", few)
+        patch.setattr(inferring, "sample_laplace", few)
         model.fit(X, DATA.y)
     limited = model.diagnostics_["cut_short"]
     assert any("the curvature was followed in 2 of" in line for line in limited)

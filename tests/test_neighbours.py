@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -105,3 +107,27 @@ def test_neighbours_under_a_kernel_are_the_most_correlated():
         expected = before[np.argsort(-size[order[place], before])][:m]
         np.testing.assert_array_equal(earlier[order[place]][: len(expected)], expected)
         assert np.all(earlier[order[place]][len(expected) :] == -1)
+
+
+def test_neighbours_of_some_targets_are_rows_of_those_of_all():
+    rng = np.random.default_rng(0)
+    data = sg.Data(rng.normal(size=(300, 2)), rng.normal(size=300))
+    kernel, order = sg.kernels.SquaredExponential(np.array([0.5, 1.0])), rng.permutation(300)
+    targets = np.sort(rng.permutation(300)[:40])
+    for metric in ("correlation", "lengthscale"):
+        every = sg.models.Neighbourhoods.under(kernel, data, order, 7, metric)
+        some = sg.models.Neighbourhoods.under(kernel, data, order, 7, metric, targets)
+        np.testing.assert_array_equal(some.members, every.members[targets])
+        assert some.scale == 300 / 40
+
+
+def test_predictions_take_as_many_neighbours_as_the_data_say():
+    rng = np.random.default_rng(0)
+    data = sg.Data(rng.normal(size=(50, 2)), rng.normal(size=50))
+    model = sg.models.NeighbourGP(sg.kernels.SquaredExponential(1.0), 0.3)
+    near = sg.models.Refresh(data, m=5)(model)
+    X = rng.normal(size=(4, 2))
+    wide = dataclasses.replace(near, ahead=50)
+    assert model.prepare(near, X).near.shape == (4, 6)
+    exact = sg.models.ExactGP(model.kernel, model.likelihood).predict(data, X)
+    np.testing.assert_allclose(model.predict(wide, X), exact, rtol=1e-6, atol=1e-9)

@@ -1,7 +1,7 @@
 """The closed sets that users choose from by name, one list for each. No imports: ``spectrogp --help`` is quick."""
 
 KERNELS = {
-    "auto": "matern for one input, convolutional for several",
+    "auto": "matern for one input; for several, chosen from the data",
     "se": "squared exponential: smooth functions without oscillation",
     "nsq": "non-stationary quadratic: smooth functions whose scale changes",
     "sm": "spectral mixture: frequencies that do not change",

@@ -1,11 +1,14 @@
 """The estimator, in scikit-learn's interface and the units of the data."""
 
+from .choice import Choice, Rung
 from .regressor import SpectralGPRegressor
 from .reporting import columns_of, inputs_along, labels_of, view_along
 from .times import with_times
 from .units import shown_units
 
 __all__ = [
+    "Choice",
+    "Rung",
     "SpectralGPRegressor",
     "columns_of",
     "inputs_along",

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from ..initialise import InitialValues
     from ..plots import Report
+    from .choice import Choice
 
 
 class FittedMixin(ChannelsMixin):
@@ -34,6 +35,8 @@ class FittedMixin(ChannelsMixin):
     data_: Any
     posterior_: Posterior
     initial_values_: InitialValues
+    choice_: Choice | None
+    diagnostics_: dict[str, Any]
     times_: np.ndarray
     X_origin_: tuple[Any, ...]
     X_mean_: np.ndarray
@@ -69,7 +72,7 @@ class FittedMixin(ChannelsMixin):
         inside = self._inside(rows)
         mean = self.y_mean_ + self.y_scale_ * inside.function.mean
         if return_cov:
-            covariance = self.posterior_.covariance(self.data_, rows, noise=noise, max_draws=MAX_DRAWS)
+            covariance = self._predictive.covariance(self.data_, rows, noise=noise, max_draws=MAX_DRAWS)
             return mean, self.y_scale_**2 * _finite(covariance)
         # The deviation is scaled, not the variance: that of tiny outputs would be zero.
         return (mean, self.y_scale_ * (inside.output if noise else inside.function).std) if return_std else mean
@@ -133,7 +136,7 @@ class FittedMixin(ChannelsMixin):
                 draws = draws + np.sqrt(np.stack(variance, axis=-1)) * rng.normal(size=draws.shape)
             return np.moveaxis(self.y_mean_ + self.y_scale_ * draws, 0, -1)
         seed = int(rng.randint(np.iinfo(np.int32).max))
-        draws = _finite(self.posterior_.draw(self.data_, rows, key=seed, num_samples=int(n_samples)))
+        draws = _finite(self._predictive.draw(self.data_, rows, key=seed, num_samples=int(n_samples)))
         if noise:
             inside = self._inside(rows)
             draws = draws + np.sqrt(inside.output.variance - inside.function.variance) * rng.normal(size=draws.shape)
@@ -159,7 +162,7 @@ class FittedMixin(ChannelsMixin):
             channels. The means add up to ``predict(X)`` less the mean of the outputs.
         """
         rows = self._inputs(X)
-        band = self.posterior_.components(self.data_, rows, as_level(level), max_draws=MAX_DRAWS)
+        band = self._predictive.components(self.data_, rows, as_level(level), max_draws=MAX_DRAWS)
         return self._labelled(X, band.map(lambda part: self.y_scale_ * _finite(part)))
 
     def instantaneous_frequency(self, X: Any, level: float = 0.9) -> Band:
@@ -283,7 +286,10 @@ class FittedMixin(ChannelsMixin):
     def summary(self) -> str:
         """The fitted parameters: names, values, priors and roles, in standardised units; print it."""
         check_is_fitted(self)
-        return f"{self.initial_values_}\n\n{summary(self.model_)}"
+        parts = [self.initial_values_, *([] if self.choice_ is None else [self.choice_]), summary(self.model_)]
+        if self.diagnostics_.get("predictions") == "optimum" and self.posterior_.log_joint.size > 1:
+            parts.append("predictions are those of the optimum; bands of functions are those of the draws")
+        return "\n\n".join(map(str, parts))
 
     # Files
 
@@ -302,6 +308,12 @@ class FittedMixin(ChannelsMixin):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
+
+    @property
+    def _predictive(self) -> Posterior:
+        """What predictions mix over: the draws, or the optimum alone."""
+        at_optimum = self.diagnostics_.get("predictions") == "optimum"
+        return Posterior.at_point(self.model_) if at_optimum else self.posterior_
 
     @property
     def _units(self) -> Units:
@@ -326,7 +338,7 @@ class FittedMixin(ChannelsMixin):
 
     def _inside(self, rows: np.ndarray, error: Any = 0.0, y: Any = None) -> Prediction:
         """The same in standardised units."""
-        inside = self.posterior_.outputs(
+        inside = self._predictive.outputs(
             self.data_,
             rows,
             np.asarray(error) / self.y_scale_,

@@ -14,15 +14,9 @@ from .. import models
 from ..core import as_numbers, refuse_forked
 from ..files import FilePath
 from ..inference import (
-    NUTS,
-    SGHMC,
     Adam,
-    Progress,
     Run,
     maximise,
-    sample,
-    sample_laplace,
-    sample_variational,
     whole,
 )
 from ..initialise import (
@@ -37,11 +31,13 @@ from ..kernels import AbstractKernel
 from ..models import AbstractLikelihood, AbstractNeighbourModel, Data, Gaussian, StudentT
 from ..parameters import partition
 from ..posterior import Posterior
+from .choice import Choice
+from .inferring import Stage, infer, neighbourhoods, sampled
+from .ladder import climb
 from .markov import fit_markov
 from .settings import Settings
 
 COMPONENTS = 4  # at most, when their number is chosen from the data
-THIN = 10  # steps of SG-HMC for each draw
 TRIAL = 100  # steps by which initial values are compared
 COMPARED = 400  # rows, at most, that they are compared on
 LAST = 25  # steps at the end that are compared with as many before them
@@ -58,16 +54,7 @@ class Fitted(NamedTuple):
     history: np.ndarray
     diagnostics: dict[str, Any]
     offset: Any = 0.0  # that was subtracted from the outputs, of several channels [c]
-
-
-class Stage(NamedTuple):
-    """How the optimum or the posterior is shown, and where it is kept to go on from after an interruption."""
-
-    progress: Progress | None
-    checkpoint: Path | None
-
-    def run(self, chunk: int = 50) -> Run:
-        return Run(self.progress, self.checkpoint, chunk)
+    choice: Choice | None = None  # of a ladder of models, where there was one
 
 
 def fit_channels(
@@ -113,6 +100,8 @@ def fit(
     announce(initial)
     if settings.kernel_for(data.X.shape[1]) == "matern":
         return _fit_in_linear_time(settings, (data,), initial, seed, of_posterior, places["posterior"])
+    if settings.climbs(*data.X.shape):
+        return _fit_by_ladder(settings, data, initial, seed, of_optimum, of_posterior)
     kernel, likelihood, failures = _begin(settings, initial, seen, seed, of_optimum)
     with settings.progress("optimum") as progress:
         stage = Stage(progress, places["optimum"])
@@ -120,9 +109,10 @@ def fit(
         model, given, history = _to_optimum(settings, start, data, of_optimum, stage)
     with settings.progress("posterior") as progress:
         stage = Stage(progress, places["posterior"])
-        posterior, cut_short = _infer(settings, model, given, of_posterior, stage)
+        posterior, cut_short = infer(settings, model, given, of_posterior, stage, neighbourhoods(model, given, seed))
     diagnostics = {
         "approximation": settings.approximation_for(*data.X.shape),
+        "predictions": settings.predictions_for(*data.X.shape),
         "rows": data.size,
         "rows_compared": min(data.size, COMPARED),
         "starts_failed": list(failures),
@@ -158,9 +148,10 @@ def _fit_in_linear_time(
         (centred,), (offset,) = centred, offset
     if settings.inference == "nuts":
         with settings.progress("posterior") as progress:
-            posterior = _sampled(settings, found.model, centred, key, Stage(progress, checkpoint))
+            posterior = sampled(settings, found.model, centred, key, Stage(progress, checkpoint))
     diagnostics = {
         "approximation": "markov",
+        "predictions": settings.predictions_for(*data[0].X.shape),
         "rows": initial.rows,
         "rows_compared": initial.rows,
         "starts_failed": [],
@@ -170,6 +161,31 @@ def _fit_in_linear_time(
     if checkpoint is not None:
         checkpoint.unlink(missing_ok=True)
     return Fitted(found.model, centred, posterior, initial, found.history, diagnostics, offset)
+
+
+def _fit_by_ladder(
+    settings: Settings, data: Data, initial: InitialValues, seed: int, of_optimum: Array, of_posterior: Array
+) -> Fitted:
+    """The model of several inputs that predicts held-out rows best, fitted to all rows."""
+    with settings.progress("optimum") as progress:
+        climbed = climb(settings, initial, data, seed, of_optimum, progress)
+    model: Any = climbed.model
+    given: Any = climbed.near
+    if settings.approximation_for(*data.X.shape) == "exact":
+        model, given = models.ExactGP(model.kernel, model.likelihood), data
+    posterior, cut_short = infer(settings, model, given, of_posterior, Stage(None, None), climbed.near)
+    if climbed.rising:
+        cut_short = ["optimum: held-out rows were predicted ever better to the last step; raise max_iter", *cut_short]
+    diagnostics = {
+        "approximation": settings.approximation_for(*data.X.shape),
+        "predictions": settings.predictions_for(*data.X.shape),
+        "rows": data.size,
+        "rows_compared": climbed.choice.held_out,
+        "starts_failed": [],
+        "jitter": models.relative_jitter(model, given),
+        "cut_short": cut_short,
+    }
+    return Fitted(model, given, posterior, initial, climbed.history, diagnostics, 0.0, climbed.choice)
 
 
 def _still_rising(history: np.ndarray, rows: int) -> list[str]:
@@ -326,59 +342,3 @@ def _to_optimum(settings: Settings, model: Any, data: Data, key: Array, stage: S
         )
     )
     return found.model, data if refresh is None else refresh(found.model), found.history
-
-
-def _infer(settings: Settings, model: Any, data: Any, key: Array, stage: Stage) -> tuple[Posterior, list[str]]:
-    """Draws around the optimum, and what was left out of them."""
-    if settings.inference == "laplace":
-        return _laplace(settings, model, data, key, stage.progress)
-    return _sampled(settings, model, data, key, stage), []
-
-
-def _shape(data: Any) -> tuple[int, int]:
-    """Rows and inputs of data, or of those that neighbourhoods are of."""
-    rows, dimensions = np.shape(getattr(data, "data", data).X)
-    return rows, dimensions
-
-
-def _laplace(
-    settings: Settings, model: Any, data: Any, key: Array, progress: Progress | None
-) -> tuple[Posterior, list[str]]:
-    # Functions at fixed hyperparameters: the posterior of both together is far from normal.
-    functions = jax.tree.leaves(partition(model, "latent")[0])
-    roles: Any = ("latent",) if functions else ("hyperparameter",)
-    size = sum(np.size(leaf) for leaf in jax.tree.leaves(partition(model, *roles)[0]))
-    followed = [0, size]
-
-    def show(done: int, steps: int, objective: float) -> None:
-        followed[:] = done, steps
-        if progress is not None:
-            progress(done, steps, objective)
-
-    batch = settings.batch_for(*_shape(data))
-    posterior = sample_laplace(model, data, draws=settings.n_draws, key=key, batch=batch, roles=roles, progress=show)
-    if not followed[0] == followed[1] < size:
-        return posterior, []
-    return posterior, [
-        f"posterior: the curvature was followed in {followed[0]} of {size} directions; the others are as wide as their "
-        "prior, and bands may be too wide"
-    ]
-
-
-def _sampled(settings: Settings, model: Any, data: Any, key: Array, stage: Stage) -> Posterior:
-    batch, each = settings.batch_for(*_shape(data)), -(-settings.n_draws // settings.chains)
-    match settings.inference:
-        case "map":
-            return Posterior.at_point(model)
-        case "dsvi":
-            bound = models.DoublyStochasticGP(model)
-            adam, steps = Adam(settings.learning_rate, batch), 3 * settings.max_iter
-            fitted = whole(maximise(bound, data, steps=steps, key=key, optimiser=adam, run=stage.run()))
-            return sample_variational(fitted.model, data, draws=settings.n_draws, key=key)
-        case "nuts":
-            sampler: Any = NUTS(warmup=settings.warmup, chains=settings.chains)
-            return whole(sample(sampler, model, data, draws=each, key=key, run=stage.run(25)))
-        case "sghmc":
-            sampler = SGHMC(warmup=settings.warmup, chains=settings.chains, thin=THIN, batch=batch)
-            return whole(sample(sampler, model, data, draws=each, key=key, run=stage.run()))
-    raise NotImplementedError(f"inference={settings.inference!r} is in choices.INFERENCES, but has no case in _infer")

@@ -35,14 +35,19 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
     ----------
     kernel : str or kernel object, default="auto"
         A name of ``spectrogp.choices.KERNELS``, started from what is found in the data, as "phase" or "sm"; "auto" is
-        "matern" for one input ("phase", if the likelihood or inference is one that it has not) and "convolutional" for
-        several.
+        "matern" for one input ("phase", if the likelihood or inference is one that it has not). For several inputs
+        it climbs a ladder, each rung kept only if it predicts held-out training rows better beyond a standard error:
+        a squared exponential, cycles along single inputs, noise that is a function of the input, lengthscales,
+        frequencies and amplitudes that are (``choice_``). It is "convolutional" for fewer than 100 rows, and for other
+        likelihoods, inferences and approximations than Gaussian, "laplace" or "map", exact or neighbours.
         Or a kernel object, in the units of the data: then inputs stay as they are, and outputs are centred only.
     n_components : int or None, default=None
         How many components; None for as many as are significant, at most 4. Stationary kernels have at most so many.
     inference : str, default="laplace"
         All begin with the optimum of the log joint density. "map" ends there. "laplace" is a normal approximation of
-        the posterior of all functions around it, at the hyperparameters of the optimum; it takes at most 300 gradients.
+        the posterior of all functions around it, at the hyperparameters of the optimum: by its curvature, with at most
+        300 gradients, or for several inputs and for neighbours by the Fisher information of the rows. Predictions of
+        more than 2000 rows with neighbours are those of the optimum; bands of functions are always those of the draws.
         "nuts" and "sghmc" (samplers) and "dsvi" (variational) take longer, and the samplers are the most exact.
         Predictions average over the posterior.
     approximation : str, default="auto"
@@ -55,7 +60,8 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
     likelihood : str, default="gaussian"
         "gaussian", or "student" for noise with outliers (Student-t with four degrees of freedom).
     max_iter : int, default=500
-        Steps of Adam towards the optimum ("dsvi" takes three times as many for its bound). "markov" takes few steps of
+        Steps of Adam towards the optimum, at most, of each rung of a ladder; these end once held-out rows are
+        predicted no better. "dsvi" takes three times as many for its bound. "markov" takes few steps of
         Newton's method instead, until one promises nothing more.
     learning_rate : float, default=0.03
         Learning rate of Adam: the largest step, in logarithms of positive parameters.
@@ -70,7 +76,8 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
     n_inducing : int, default=100
         Number of inducing inputs of "sgpr", "svgp" and "full-scale".
     n_neighbours : int, default=20
-        Number of neighbours of each row, of "neighbours" and "full-scale".
+        Number of neighbours of each row, of "neighbours" and "full-scale". A ladder takes up to four times as many for
+        predictions, if that predicts held-out rows better.
     n_draws : int, default=400
         Draws of the posterior, of all chains together.
     warmup : int, default=300
@@ -95,10 +102,14 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
         What was found in the data before the fit, in the units of the data; print it for a report.
     history_ : array of shape [n_iter_]
         The objective at every step to the optimum; ``n_iter_`` is their number.
+    choice_ : Choice or None
+        What a ladder of models tried for several inputs: scores of held-out rows, seconds, what was kept, the cycles
+        that were found; None where there was no ladder.
     diagnostics_ : dict
-        What happened on the way: the approximation used, rows fitted to and compared on, why starts failed
-        ("starts_failed"), the jitter that covariances needed as a share of their variance, which stages ended before
-        they were done ("cut_short"), and how many rows were left out for missing values ("rows_left_out").
+        What happened on the way: the approximation used, whether predictions mix over draws or are those of the
+        optimum, rows fitted to and compared on, why starts failed ("starts_failed"), the jitter that covariances needed
+        as a share of their variance, which stages ended before they were done ("cut_short"), and how many rows were
+        left out for missing values ("rows_left_out").
     names_ : tuple of str, of length d + 1
         What the inputs and the output are called in figures: as a data frame or series has it, or plainly.
     X_mean_, X_scale_, y_mean_, y_scale_ : arrays and numbers
@@ -188,7 +199,8 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
         checkpoint : str, path or None
             What files begin with (NAME.optimum, NAME.posterior) from which an interrupted fit, called again with the
             same data, settings and integer ``random_state``, goes on, with the same result bit for bit; they are
-            removed when it is done. The Laplace approximation has none: it takes less than what comes before it.
+            removed when it is done. The Laplace approximation has none: it takes less than what comes before it; nor
+            has a ladder of models, which begins again.
         on_found : callable or None
             Called with what was found in the data, as ``initial_values_`` has it, before the long part of the fit.
 
@@ -245,9 +257,10 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
         self.times_ = np.isin(np.arange(numbers.shape[1]), times)
         self.X_origin_ = origins or (0,) * numbers.shape[1]
         self.X_mean_, self.X_scale_, self.y_mean_, self.y_scale_ = units
-        self.model_, self.data_, self.posterior_, initial, self.history_, self.diagnostics_, offset = found
+        self.model_, self.data_, self.posterior_, initial, self.history_, self.diagnostics_, offset, choice = found
         self.y_mean_ = (self.y_mean_ + self.y_scale_ * offset)[()]
         self.initial_values_ = initial.in_units(units.X_mean, units.X_scale, units.y_scale)
+        self.choice_ = None if choice is None else choice.in_units(units.X_scale)
         self.n_iter_ = len(self.history_)
         self.diagnostics_["rows_left_out"] = left_out
         self.names_ = names_for(self.n_features_in_, getattr(self, "feature_names_in_", None), called)

@@ -17,6 +17,8 @@ from ..kernels import AbstractKernel
 
 EXACT = 2000  # rows up to which ``approximation="auto"`` is exact
 LINEAR_TIME = ("laplace", "map", "nuts")  # what the Markov model of one input can be inferred by
+COMPARABLE = 100  # rows from which on a fifth of them tells models apart
+LADDER = ("auto", "exact", "neighbours")  # approximations of the models that a ladder chooses from
 BATCH = 1024  # rows of a step on larger data, of the models that take minibatches
 
 
@@ -105,6 +107,12 @@ class Settings:
             )
         return kernel_name(self.kernel, dimensions)
 
+    def climbs(self, rows: int, dimensions: int) -> bool:
+        """Whether the model is chosen by a ladder: of several inputs and enough rows, where nothing else is asked."""
+        able = self.likelihood == "gaussian" and self.inference in ("laplace", "map")
+        asked = self.kernel != "auto" or self.approximation not in LADDER
+        return dimensions > 1 and rows >= COMPARABLE and able and not asked
+
     def approximation_for(self, rows: int, dimensions: int) -> str:
         """The approximation that is used for so many rows and inputs."""
         if self.approximation != "auto":
@@ -114,6 +122,15 @@ class Settings:
         if self.likelihood != "gaussian":
             return "svgp"
         return "exact" if rows <= EXACT else "neighbours"
+
+    def predictions_for(self, rows: int, dimensions: int) -> str:
+        """Whether predictions mix over the "draws" of the posterior, or are those of the "optimum".
+
+        Of many rows with neighbours, a prediction costs as much as thousands of pairs for every draw, and the posterior
+        is narrow: few draws would only add their own noise.
+        """
+        large = self.approximation_for(rows, dimensions) == "neighbours" and rows > EXACT
+        return "optimum" if self.inference == "map" or (large and self.inference == "laplace") else "draws"
 
     def batch_for(self, rows: int, dimensions: int) -> int | None:
         """Rows of a minibatch, or None for all."""

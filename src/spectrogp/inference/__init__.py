@@ -1,6 +1,7 @@
 """Inference: optimisers, samplers and approximations of posteriors, for any model."""
 
 from .diagnostics import bulk_ess, check, mean_error, rhat, std_error, tail_ess, to_arviz
+from .fisher import fisher_information, sample_fisher
 from .laplace import laplace_marginal_likelihood, sample_laplace
 from .lbfgs import maximise_lbfgs
 from .loop import AbstractStep, Progress, Run, progress_bar, run_in_chunks, whole
@@ -30,6 +31,7 @@ __all__ = [
     "Target",
     "bulk_ess",
     "check",
+    "fisher_information",
     "laplace_marginal_likelihood",
     "maximise",
     "maximise_lbfgs",
@@ -39,6 +41,7 @@ __all__ = [
     "rhat",
     "run_in_chunks",
     "sample",
+    "sample_fisher",
     "sample_laplace",
     "sample_variational",
     "std_error",

@@ -20,7 +20,7 @@ from ..posterior import Posterior
 from .loop import Progress
 
 _STEP = 1e-4  # of central differences, in prior standard deviations: errors of their square, and of rounding, ~1e-8
-_WIDEST = 3.0  # prior standard deviation, in raw numbers, where there is no prior or a wider one
+WIDEST = 3.0  # prior standard deviation, in raw numbers, where there is no prior or a wider one
 _NEGLIGIBLE = 0.05  # curvature by the data, beside a prior curvature of 1
 _EXHAUSTED = 1e-9  # norm of a remainder that is rounding
 _QUIET = 3  # steps in a row that find no more than that before the search for curvature ends
@@ -127,15 +127,12 @@ class _Density(eqx.Module):
     def __call__(self, free: PyTree) -> Array:
         return eqx.combine(free, self.rest).log_joint(self.data, self.key)
 
-    def prior(self, free: PyTree) -> Array:
-        return log_prior(eqx.combine(free, self.rest))
-
 
 @eqx.filter_jit
-def _prior_precision(density: _Density, free: PyTree) -> Array:
+def prior_precision(rest: PyTree, free: PyTree) -> Array:
     """−∂² log p of every raw number ``[p]``; priors are independent, so one difference gives all."""
     mean, unravel = ravel_pytree(free)
-    slope = jax.grad(lambda raw: density.prior(unravel(raw)))
+    slope = jax.grad(lambda raw: log_prior(eqx.combine(unravel(raw), rest)))
     return (slope(mean - _STEP) - slope(mean + _STEP)) / (2.0 * _STEP)
 
 
@@ -154,8 +151,8 @@ def _curvature(
     density: _Density, free: PyTree, max_products: int, rng: np.random.Generator, progress: Progress | None
 ) -> _Curvature:
     """Lanczos iteration with full reorthogonalisation on the curvature by the data, in units of the prior's."""
-    prior = np.asarray(_prior_precision(density, free), np.float64)
-    s = np.sqrt(np.maximum(prior, _WIDEST**-2))
+    prior = np.asarray(prior_precision(density.rest, free), np.float64)
+    s = np.sqrt(np.maximum(prior, WIDEST**-2))
     max_products = min(max_products, len(s))
     V, w = np.empty((0, len(s))), rng.normal(size=len(s))
     alpha: list[float] = []  # the diagonal of the tridiagonal matrix VᵀBV, and beside it

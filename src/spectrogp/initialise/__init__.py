@@ -2,21 +2,27 @@
 
 from .centres import cluster_centres, inducing_inputs
 from .compare import Best, best_of
+from .cycles import Cycle, find_cycles
 from .initial import InitialValues, Spectrum, show_range
 from .kernels import builds, kernel_from, kernel_name, noise_from
 from .markov import HARMONICS, likely_smoothness, markov_from, shortest_smoothness
+from .richer import Places, convolutional_from, noise_function, quadratic_from, smooth_kernel, with_cycles
 from .ridges import Ridge, find_ridges, frequency_grid, windowed_power
 from .search import find_initial_values
 
 __all__ = [
     "HARMONICS",
     "Best",
+    "Cycle",
     "InitialValues",
+    "Places",
     "Ridge",
     "Spectrum",
     "best_of",
     "builds",
     "cluster_centres",
+    "convolutional_from",
+    "find_cycles",
     "find_initial_values",
     "find_ridges",
     "frequency_grid",
@@ -26,7 +32,11 @@ __all__ = [
     "likely_smoothness",
     "markov_from",
     "noise_from",
+    "noise_function",
+    "quadratic_from",
     "shortest_smoothness",
     "show_range",
+    "smooth_kernel",
     "windowed_power",
+    "with_cycles",
 ]

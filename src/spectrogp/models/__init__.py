@@ -13,7 +13,15 @@ from .linear import LinearRegression
 from .markov import MarkovGP
 from .memory import require_collapsed, require_exact, require_joint, require_neighbours
 from .moments import Moments
-from .neighbours import AbstractNeighbourModel, FullScaleGP, NeighbourGP, Neighbourhoods, Refresh, random_order
+from .neighbours import (
+    AbstractNeighbourModel,
+    FullScaleGP,
+    NeighbourGP,
+    Neighbourhoods,
+    Refresh,
+    conditional_moments,
+    random_order,
+)
 from .online import OnlineGP
 from .recent import AnchoredPhase, Recent
 from .stochastic import DoublyStochasticGP
@@ -50,6 +58,7 @@ __all__ = [
     "VariationalGP",
     "as_outputs",
     "channels_of",
+    "conditional_moments",
     "grid_groups",
     "likelihoods",
     "random_order",

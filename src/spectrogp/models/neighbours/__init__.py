@@ -1,6 +1,6 @@
 """Nearest neighbours: how they are found, the sets of them, and the models that condition on them."""
 
-from .model import AbstractNeighbourModel, FullScaleGP, NeighbourGP, joint
+from .model import AbstractNeighbourModel, FullScaleGP, NeighbourGP, conditional_moments, joint
 from .search import Metric, random_order
 from .sets import Neighbourhoods, Refresh
 
@@ -11,6 +11,7 @@ __all__ = [
     "NeighbourGP",
     "Neighbourhoods",
     "Refresh",
+    "conditional_moments",
     "joint",
     "random_order",
 ]

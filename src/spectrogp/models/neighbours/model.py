@@ -40,9 +40,10 @@ class AbstractNeighbourModel(AbstractModel):
     likelihood: eqx.AbstractVar[Gaussian]
 
     def neighbours(self, data: Neighbourhoods, X: ArrayLike, m: int | None = None) -> np.ndarray:
-        """The m rows of the data nearest to each test input ``X [t, d]``: ``[t, m]``, by default as in data."""
+        """The m rows of the data nearest to each test input ``X [t, d]``: ``[t, m]``, by default as data say."""
         _require_values(self, data, X)
-        m = data.members.shape[1] if m is None else m
+        usual = data.members.shape[1] if data.ahead is None else data.ahead
+        m = usual if m is None else m
         return nearest_under(self.kernel, np.asarray(data.data.X), np.asarray(X), m, data.metric)
 
     def prepare(self, data: Neighbourhoods, X: ArrayLike, m: int | None = None) -> Neighbourhoods:
@@ -202,7 +203,7 @@ def _require_values(*trees: PyTree) -> None:
         raise TypeError("neighbours are found outside jit: find them first, and give what prepare returns as data")
 
 
-def joint(model: NeighbourGP | FullScaleGP, data: Data, members: Array) -> tuple[Array, Array, Any, Array]:
+def joint(model: Any, data: Data, members: Array) -> tuple[Array, Array, Any, Array]:
     """Outputs ``[n, m]`` and covariances ``[n, m, m]`` of each neighbourhood, local parameters, and who is present.
 
     Missing members are independent of all others, with zero output and unit variance: they change nothing. So have the
@@ -221,6 +222,19 @@ def joint(model: NeighbourGP | FullScaleGP, data: Data, members: Array) -> tuple
     eye = jnp.eye(size, dtype=y.dtype)
     K = jax.vmap(model.kernel.gram)(local) + variance[:, :, None] * eye
     return y, jnp.where(present[:, :, None] & present[:, None, :], K, eye), local, present
+
+
+def conditional_moments(model: Any, data: Data, members: Array) -> Moments:
+    """Mean and variance of the output of the last member of each neighbourhood ``[n, m + 1]`` given the others'.
+
+    Args:
+        model: A realised model with a kernel and Gaussian noise, which integrates f out.
+        data: The data that the members are rows of.
+        members: Row numbers, with the target last; −1 for none.
+    """
+    y, K, _, _ = joint(model, data, members)
+    last = jax.vmap(condition_last)(y, K)
+    return Moments(y[:, -1] - last.e, last.v)
 
 
 def _with_tests(data: Data, X: Array) -> Data:

@@ -39,12 +39,18 @@ def features(kernel: AbstractKernel, X: np.ndarray, metric: Metric) -> Correlati
     raise ValueError(f"metric must be 'correlation' or 'lengthscale', got {metric!r}")
 
 
-def earlier_under(kernel: AbstractKernel, X: np.ndarray, order: np.ndarray, m: int, metric: Metric) -> np.ndarray:
-    """Neighbours ``[n, m]`` of every input among those before it in the order, under a kernel; −1 fills short sets."""
+def earlier_under(
+    kernel: AbstractKernel, X: np.ndarray, order: np.ndarray, m: int, metric: Metric, targets: np.ndarray | None = None
+) -> np.ndarray:
+    """Neighbours of every input among those before it in the order, under a kernel; −1 fills short sets.
+
+    ``[n, m]``; or those of some targets alone, ``[t, m]`` for row numbers ``[t]``.
+    """
     of = features(kernel, X, metric)
     if metric == "lengthscale":
-        return earlier_neighbours(of(X), order, m)
-    return _most_correlated(kernel, X, X, earlier_neighbours(of(X), order, _CANDIDATES * m), m)
+        return earlier_neighbours(of(X), order, m, targets)
+    candidates = earlier_neighbours(of(X), order, _CANDIDATES * m, targets)
+    return _most_correlated(kernel, X, X if targets is None else X[targets], candidates, m)
 
 
 def nearest_under(kernel: AbstractKernel, X: np.ndarray, queries: np.ndarray, m: int, metric: Metric) -> np.ndarray:
@@ -177,9 +183,12 @@ def _apart(features: np.ndarray, points: np.ndarray, radius: float) -> np.ndarra
     return points[first[keep]]
 
 
-def earlier_neighbours(features: np.ndarray, order: np.ndarray, m: int) -> np.ndarray:
+def earlier_neighbours(
+    features: np.ndarray, order: np.ndarray, m: int, targets: np.ndarray | None = None
+) -> np.ndarray:
     """Neighbours ``[n, m]`` of every point among those before it in the order; −1 fills the sets of the first points.
 
+    With ``targets [t]``, row numbers, those of these points alone, ``[t, m]``.
     Rows and entries are positions in the original arrays. Points are taken in blocks that double in size, each with a
     tree of all points up to its end: at least half of the tree is earlier than any point of the block, so a few times
     m candidates nearly always hold m earlier ones; where they do not, more are asked for.
@@ -187,12 +196,13 @@ def earlier_neighbours(features: np.ndarray, order: np.ndarray, m: int) -> np.nd
     size = len(features)
     m = min(_checked(features, m), size - 1)
     ordered = features[order]
+    wanted = np.ones(size, bool) if targets is None else np.isin(order, targets)
     found = np.full((size, m), -1)
     start = 0
     while start < size:
         stop = min(size, max(2 * start, 4 * m + 64))
-        tree = cKDTree(ordered[:stop])
-        todo, ask = np.arange(start, stop), min(stop, 2 * m + 16)
+        todo, ask = start + np.flatnonzero(wanted[start:stop]), min(stop, 2 * m + 16)
+        tree = cKDTree(ordered[:stop] if len(todo) else ordered[:1])  # where nobody asks there is nothing to build
         while len(todo):
             candidates = tree.query(ordered[todo], k=ask, workers=-1)[1].reshape(len(todo), -1)
             earlier = candidates < todo[:, None]
@@ -207,7 +217,7 @@ def earlier_neighbours(features: np.ndarray, order: np.ndarray, m: int) -> np.nd
         start = stop
     neighbours = np.full((size, m), -1)
     neighbours[order] = np.where(found >= 0, order[found], -1)
-    return neighbours
+    return neighbours if targets is None else neighbours[targets]
 
 
 def nearest(features: np.ndarray, queries: np.ndarray, m: int) -> np.ndarray:

@@ -25,12 +25,14 @@ class Neighbourhoods(Module):
         members: Rows of the data, ``[n, m + 1]``, with the target last; −1 for none.
         metric: How neighbours of test inputs are to be found, "correlation" or "lengthscale".
         near: Those found before, ``[t, m]`` (``AbstractModel.prepare``), or None.
+        ahead: How many neighbours test inputs have; None for as many as a neighbourhood has members.
     """
 
     data: Data
     members: Any
     metric: Metric = eqx.field(default="correlation", static=True)
     near: Any = None
+    ahead: int | None = eqx.field(default=None, static=True)
 
     @classmethod
     def of(cls, data: Data, features: np.ndarray, order: np.ndarray, m: int, metric: Metric = "correlation") -> Self:
@@ -38,10 +40,23 @@ class Neighbourhoods(Module):
         return cls(data, _with_targets(earlier_neighbours(features, order, m)), metric)
 
     @classmethod
-    def under(cls, kernel: AbstractKernel, data: Data, order: np.ndarray, m: int, metric: Metric) -> Self:
-        """Every row of ``data`` given the m nearest, under a kernel and ``metric``, before it in the order."""
-        require_neighbours(data.size, m)
-        return cls(data, _with_targets(earlier_under(kernel, np.asarray(data.X), order, m, metric)), metric)
+    def under(
+        cls,
+        kernel: AbstractKernel,
+        data: Data,
+        order: np.ndarray,
+        m: int,
+        metric: Metric,
+        targets: np.ndarray | None = None,
+    ) -> Self:
+        """Every row of ``data`` given the m nearest, under a kernel and ``metric``, before it in the order.
+
+        With ``targets [t]``, row numbers, these rows alone: their sum stands for all, and takes less to find.
+        """
+        rows = data.size if targets is None else len(targets)
+        require_neighbours(rows, m)
+        found = earlier_under(kernel, np.asarray(data.X), order, m, metric, targets)
+        return cls(data, _with_targets(found, targets), metric)
 
     @property
     def size(self) -> int:
@@ -56,7 +71,7 @@ class Neighbourhoods(Module):
     def minibatch(self, key: Array, rows: int) -> Neighbourhoods:
         """So many ``rows`` as targets, drawn with a ``key`` without replacement, and their conditioning sets."""
         chosen = draw_rows(key, self.members.shape[0], rows)
-        return Neighbourhoods(self.data, jnp.asarray(self.members)[chosen], self.metric)
+        return Neighbourhoods(self.data, jnp.asarray(self.members)[chosen], self.metric, ahead=self.ahead)
 
     def with_column(self, value: Any) -> Neighbourhoods:
         """The same with one more column of inputs, that holds one value."""
@@ -104,5 +119,6 @@ class Refresh(Module):
         return Neighbourhoods.under(model.realise().kernel, self.data, self.order, self.m, self.metric)
 
 
-def _with_targets(neighbours: np.ndarray) -> np.ndarray:
-    return np.concatenate([neighbours, np.arange(len(neighbours))[:, None]], axis=1).astype(np.int32)
+def _with_targets(neighbours: np.ndarray, targets: np.ndarray | None = None) -> np.ndarray:
+    targets = np.arange(len(neighbours)) if targets is None else targets
+    return np.concatenate([neighbours, targets[:, None]], axis=1).astype(np.int32)

@@ -1,0 +1,216 @@
+"""Several inputs: a ladder of models, cheap ones first, each kept only if it predicts held-out training rows better.
+
+A squared exponential with nearest neighbours; cycles along single inputs in what it leaves over; noise that is a
+function of the input; lengthscales, frequencies and amplitudes that are. A rung begins where the one before it ended,
+and its steps go on as long as they make predictions of the held-out rows better. In the end all rows are fitted.
+
+Of large data, targets are rows of the later half of a random order, given neighbours before them: a conditional
+density of half of the data given the other half, whose neighbours are about as close as those of predictions.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from typing import NamedTuple
+
+import jax
+import numpy as np
+from jax import Array
+
+from ..inference import Adam, Progress, Run, maximise, whole
+from ..initialise import (
+    InitialValues,
+    Places,
+    convolutional_from,
+    find_cycles,
+    noise_function,
+    quadratic_from,
+    smooth_kernel,
+    with_cycles,
+)
+from ..models import Data, Gaussian, NeighbourGP, Neighbourhoods
+from ..parameters import Positive
+from .choice import Choice, Rung
+from .settings import Settings
+
+HELD_OUT = 2000  # rows that are held out, at most: a fifth of fewer
+TARGETS = 8192  # rows, at most, that a stage of steps takes its targets from
+ALL = 10_000  # rows up to which targets are taken from the whole order
+STAGE, AVERAGE = 100, 60  # steps between two looks at the held-out rows; their last ones are averaged
+BATCH = 512
+FAST, CAREFUL = 3.0, 1.5  # times the learning rate: without functions of the input, and with them
+WIDER = (2, 4)  # times as many neighbours that are tried for predictions
+ENOUGH = 0.003  # nats of a row that a stage gains, if another is to follow
+
+
+class Climbed(NamedTuple):
+    """The chosen model fitted to all rows, neighbourhoods of some of them, the objective, and the choice.
+
+    ``rising`` says that the held-out rows were predicted ever better until there were no steps left.
+    """
+
+    model: NeighbourGP
+    near: Neighbourhoods
+    history: np.ndarray
+    choice: Choice
+    rising: bool
+
+
+class _Rows(NamedTuple):
+    """Rows to fit to, in a random order, and rows that were held out, all in the same data.
+
+    The data stay whole, so that programs are compiled once for both: rows that are held out are in no neighbourhood.
+    """
+
+    data: Data
+    held: np.ndarray
+    order: np.ndarray
+    m: int
+    targets: int
+
+    def near(self, model: NeighbourGP, rng: np.random.Generator) -> Neighbourhoods:
+        """Neighbourhoods of some targets under the model's kernel."""
+        size = len(self.order)
+        late = np.arange(0 if size <= ALL else size // 2, size)
+        chosen = np.sort(rng.permutation(late)[: self.targets])
+        # Places in the order are the rows of what is searched.
+        found = Neighbourhoods.under(
+            model.realise().kernel, self._ordered(), np.arange(size), self.m, "correlation", chosen
+        )
+        return Neighbourhoods(self.data, self._rows(found.members))
+
+    def density(self, model: NeighbourGP, m: int) -> np.ndarray:
+        """Log predictive density of each row that was held out, given m neighbours."""
+        X, y, error = (np.asarray(part)[self.held] for part in (self.data.X, self.data.y, self.data.error))
+        ordered = Neighbourhoods(self._ordered(), np.zeros((1, m), np.int32))
+        near = self._rows(model.prepare(ordered, X, m).near)
+        given = Neighbourhoods(self.data, np.zeros((1, m), np.int32), near=near)
+        return np.asarray(model.log_predictive_density(given, X, y, error))
+
+    def left_over(self, model: NeighbourGP, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """Inputs of some rows, and what is left of their outputs by neighbours before them."""
+        near = self.near(model, rng)
+        X, y = (np.asarray(part)[near.members[:, -1]] for part in (self.data.X, self.data.y))
+        found = model.predict(dataclasses.replace(near, near=near.members[:, :-1]), X)
+        return X, y - np.asarray(found.mean)
+
+    def _ordered(self) -> Data:
+        return Data(*(np.asarray(part)[self.order] for part in (self.data.X, self.data.y, self.data.error)))
+
+    def _rows(self, places: np.ndarray) -> np.ndarray:
+        return np.where(places >= 0, self.order[places], -1).astype(np.int32)
+
+
+class _Fit(NamedTuple):
+    """A model after its steps, with the density of the held-out rows and the objective at every step."""
+
+    model: NeighbourGP
+    density: np.ndarray
+    history: np.ndarray
+    rising: bool = False
+
+
+class _Steps:
+    """Steps of Adam in stages, each with targets and neighbours of its own."""
+
+    def __init__(self, settings: Settings, rng: np.random.Generator, key: Array, progress: Progress | None) -> None:
+        self.settings, self.rng, self.key, self.run = settings, rng, key, Run(progress, chunk=50)
+        self.size, self.most = min(STAGE, settings.max_iter), settings.max_iter
+
+    def stage(self, rows: _Rows, model: NeighbourGP, rate: float, steps: int) -> tuple[NeighbourGP, np.ndarray]:
+        near = rows.near(model, self.rng)
+        batch = min(BATCH, len(near.members))
+        self.key, now = jax.random.split(self.key)
+        adam = Adam(rate * self.settings.learning_rate, batch, average=AVERAGE)
+        found = whole(maximise(model, near, steps=steps, key=now, optimiser=adam, run=self.run))
+        return found.model, found.history
+
+    def climb(self, rows: _Rows, model: NeighbourGP, rate: float) -> _Fit:
+        """Stages until one gains no more than its standard error, or there are no steps left; the best of them."""
+        model, history = self.stage(rows, model, rate, self.size)
+        best = _Fit(model, rows.density(model, rows.m), history)
+        while len(history) < self.most:
+            model, values = self.stage(rows, model, rate, min(self.size, self.most - len(history)))
+            history = np.concatenate([history, values])
+            density = rows.density(model, rows.m)
+            gain, error = _gain(density, best.density)
+            if gain > 0.0:
+                best = _Fit(model, density, history)
+            if gain <= max(ENOUGH, 0.5 * error):
+                return best._replace(history=history)
+        return best._replace(history=history, rising=True)
+
+
+def climb(
+    settings: Settings, initial: InitialValues, data: Data, seed: int, key: Array, progress: Progress | None
+) -> Climbed:
+    """The ladder for standardised data of several inputs."""
+    rng = np.random.default_rng(seed)
+    steps = _Steps(settings, rng, key, progress)
+    count = min(HELD_OUT, data.size // 5)
+    mixed = rng.permutation(data.size)
+    m = min(settings.n_neighbours, data.size - count - 1)
+    targets = min(TARGETS, data.size - count)
+    rows = _Rows(data, mixed[:count], mixed[count:], m, targets)
+    everything = _Rows(data, mixed[:0], mixed, m, targets)
+    first = NeighbourGP(smooth_kernel(data.X.shape[1]), Gaussian(Positive.around(0.3)))
+    rungs: list[Rung] = []
+
+    def tried(name: str, model: NeighbourGP, before: _Fit, rate: float) -> _Fit:
+        """The fit of this model if it is better than that before it, else the one before."""
+        began = time.process_time()
+        found = steps.climb(rows, model, rate)
+        gain, error = _gain(found.density, before.density)
+        kept = not rungs or gain > error
+        seconds = round(time.process_time() - began, 1)
+        rungs.append(Rung(name, float(np.mean(found.density)), gain, error, len(found.history), seconds, kept))
+        return found if kept else before
+
+    X = np.asarray(data.X)
+    best = tried("squared exponential", first, _Fit(first, _constant(rows), np.empty(0)), FAST)
+    cycles = find_cycles(*rows.left_over(best.model, rng))
+    if cycles:
+        kernel = with_cycles(best.model.kernel, cycles, X)
+        best = tried("cycles", NeighbourGP(kernel, best.model.likelihood), best, FAST)
+    places = Places.of(best.model.kernel, X, settings.n_knots, seed)
+    kernel, noise = best.model.kernel, best.model.likelihood.noise
+    best = tried("noise as a function", NeighbourGP(kernel, Gaussian(noise_function(noise, places))), best, CAREFUL)
+    before, likelihood = best, best.model.likelihood
+    kernel = convolutional_from(best.model.kernel, initial, places, settings.n_components, seed)
+    name = "lengthscales, frequencies and amplitudes as functions"
+    best = tried(name, NeighbourGP(kernel, likelihood), best, CAREFUL)
+    if best is before:
+        kernel = quadratic_from(best.model.kernel, places)
+        best = tried("lengthscales and amplitudes as functions", NeighbourGP(kernel, likelihood), best, CAREFUL)
+    ahead = _neighbours_ahead(rows, best)
+    model, history = steps.stage(everything, best.model, CAREFUL, steps.size)
+    near = dataclasses.replace(everything.near(model, rng), ahead=ahead)
+    found = tuple((cycle.axis, cycle.frequency) for cycle in cycles)
+    choice = Choice(tuple(rungs), count, found, (everything.m, ahead))
+    return Climbed(model, near, np.concatenate([best.history, history]), choice, best.rising)
+
+
+def _neighbours_ahead(rows: _Rows, best: _Fit) -> int:
+    """As many neighbours as predict the held-out rows best."""
+    ahead, density = rows.m, float(np.mean(best.density))
+    for factor in WIDER:
+        m = min(factor * rows.m, len(rows.order))
+        wider = float(np.mean(rows.density(best.model, m)))
+        if wider <= density:
+            break
+        ahead, density = m, wider
+    return ahead
+
+
+def _constant(rows: _Rows) -> np.ndarray:
+    """Log density of the held-out rows under a normal distribution of all outputs."""
+    y, held = (np.asarray(rows.data.y)[some] for some in (rows.order, rows.held))
+    variance = max(float(np.var(y)), 1e-12)
+    return np.asarray(-0.5 * (np.log(2.0 * np.pi * variance) + (held - y.mean()) ** 2 / variance))
+
+
+def _gain(density: np.ndarray, before: np.ndarray) -> tuple[float, float]:
+    """Mean difference of log densities, row by row, and its standard error."""
+    each = density - before
+    return float(np.mean(each)), float(np.std(each) / np.sqrt(max(len(each) - 1, 1)))

@@ -1,0 +1,157 @@
+"""The ladder of models for several inputs: what it begins with, keeps, records and predicts."""
+
+import numpy as np
+import pytest
+
+import spectrogp as sg
+from spectrogp.estimator.ladder import _gain
+from spectrogp.initialise import Cycle, Places, noise_function, quadratic_from, smooth_kernel, with_cycles
+from spectrogp.parameters import Positive
+
+FAST = {"max_iter": 60, "n_knots": 6, "n_neighbours": 8, "n_draws": 20, "random_state": 0}
+
+
+def rows(n, seed=0):
+    """A smooth function of the first of three inputs, the third of which is constant."""
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([rng.uniform(-2.0, 2.0, (n, 2)), np.full(n, 7.0)])
+    return X, np.sin(2.0 * X[:, 0]), rng
+
+
+# Rungs begin where the one before them ended
+
+
+@pytest.fixture(scope="module")
+def inputs():
+    return np.random.default_rng(0).normal(size=(30, 3)) * [1.0, 2.0, 0.0]  # the last is constant
+
+
+def test_lengthscales_as_functions_begin_as_the_squared_exponential(inputs):
+    kernel = smooth_kernel(3)
+    places = Places.of(kernel, inputs, 5, 0)
+    rich = quadratic_from(kernel, places)
+    np.testing.assert_allclose(rich(inputs), kernel(inputs), rtol=1e-10)
+    np.testing.assert_allclose(noise_function(Positive(0.3), places)(inputs), 0.3, rtol=1e-12)
+
+
+def test_cycles_are_added_as_waves_along_their_input(inputs):
+    kernel = smooth_kernel(3)
+    both = with_cycles(kernel, [Cycle(1, 0.7, 0.4, 10.0)], inputs)
+    lag = inputs[:, None] - inputs
+    lengthscale = np.array([2.0 * np.sqrt(3.0), 1.5 * np.ptp(inputs[:, 1]), 2.0 * np.sqrt(3.0)])
+    wave = 0.4**2 * np.exp(-0.5 * np.sum((lag / lengthscale) ** 2, axis=-1)) * np.cos(2.0 * np.pi * 0.7 * lag[..., 1])
+    np.testing.assert_allclose(both(inputs), kernel(inputs) + wave, rtol=1e-9, atol=1e-12)
+    # The functions of what follows reach as far along the inputs as without the cycle.
+    for one, other in zip(Places.of(both, inputs, 5, 0), Places.of(kernel, inputs, 5, 0), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_functions_reach_as_far_as_the_inputs_scatter(inputs):
+    places = Places.of(smooth_kernel(3), inputs, 5, 0)
+    assert np.sum(inputs.var(axis=0) / places.lengthscale**2) == pytest.approx(1.0)
+    assert places.Z.shape == (5, 3)
+
+
+def test_a_gain_is_judged_row_by_row():
+    """The rows differ much more from each other than the two models do: 1 ± 0.1, not 1 ± 10."""
+    rng = np.random.default_rng(0)
+    before = 100.0 * rng.normal(size=400)
+    gain, error = _gain(before + 1.0 + 2.0 * rng.normal(size=400), before)
+    assert gain == pytest.approx(1.0, abs=0.4)
+    assert error == pytest.approx(0.1, rel=0.1)
+
+
+# The whole ladder
+
+
+@pytest.fixture(scope="module")
+def smooth():
+    X, signal, rng = rows(400)
+    return X, signal, sg.SpectralGPRegressor(**FAST).fit(X, signal + 0.1 * rng.normal(size=len(X)))
+
+
+@pytest.mark.slow
+def test_a_smooth_function_needs_the_first_rung_only(smooth):
+    _, _, model = smooth
+    kept = {rung.name: rung.kept for rung in model.choice_.rungs}
+    assert kept["squared exponential"]
+    assert not kept["lengthscales, frequencies and amplitudes as functions"]
+    assert model.choice_.held_out == 80
+    assert model.choice_.cycles == ()
+
+
+@pytest.mark.slow
+def test_the_gain_of_a_rung_is_that_over_the_one_kept_before_it(smooth):
+    _, _, model = smooth
+    kept = None
+    for rung in model.choice_.rungs:
+        if kept is not None:
+            assert rung.gain == pytest.approx(rung.density - kept, abs=1e-12)
+            assert rung.kept == (rung.gain > rung.error)
+        kept = rung.density if rung.kept else kept
+        assert rung.steps <= FAST["max_iter"]
+
+
+@pytest.mark.slow
+def test_inputs_that_do_not_matter_are_switched_off(smooth):
+    X, signal, model = smooth
+    lengthscale = np.exp(np.asarray(model.model_.kernel.lengthscale.raw))
+    assert lengthscale[1] > 3.0 * lengthscale[0]
+    moved = X * [1.0, 0.0, 1.0]
+    np.testing.assert_allclose(model.predict(moved), signal, atol=0.15)
+
+
+@pytest.mark.slow
+def test_predictions_are_calibrated(smooth):
+    X, signal, model = smooth
+    rng = np.random.default_rng(1)
+    mean, std = model.predict(X, return_std=True)
+    assert np.sqrt(np.mean((mean - signal) ** 2)) < 0.06  # noise of 0.1 in 400 rows
+    inside = np.abs(signal + 0.1 * rng.normal(size=len(X)) - mean) < 1.96 * std
+    assert 0.88 < np.mean(inside) <= 1.0
+
+
+@pytest.mark.slow
+def test_the_summary_and_a_file_hold_the_choice(smooth, tmp_path):
+    _, _, model = smooth
+    assert "held-out training rows" in model.summary()
+    assert "squared exponential" in model.summary()
+    model.save(tmp_path / "model")
+    assert sg.load(tmp_path / "model").choice_ == model.choice_
+
+
+@pytest.mark.slow
+def test_noise_that_grows_is_found():
+    X, signal, rng = rows(600)
+    noise = 0.05 * np.exp(0.8 * X[:, 0])
+    model = sg.SpectralGPRegressor(**FAST, inference="map").fit(X, signal + noise * rng.normal(size=len(X)))
+    kept = {rung.name: rung for rung in model.choice_.rungs}["noise as a function"]
+    assert kept.kept
+    assert kept.gain > 0.1  # the mean of log σ(x) lies 0.3 below the logarithm of its root mean square
+    _, std = model.predict(X, return_std=True)
+    assert np.mean(std[X[:, 0] > 1.0]) > 4.0 * np.mean(std[X[:, 0] < -1.0])
+
+
+@pytest.mark.slow
+def test_a_cycle_is_found_in_units_of_its_input():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.uniform(-1.0, 1.0, 600), rng.uniform(0.0, 40.0, 600)])
+    y = X[:, 0] + np.cos(2.0 * np.pi * X[:, 1]) + 0.2 * rng.normal(size=600)
+    model = sg.SpectralGPRegressor(**FAST, inference="map").fit(X[:500], y[:500])
+    assert [axis for axis, _ in model.choice_.cycles][:1] == [1]
+    assert model.choice_.cycles[0][1] == pytest.approx(1.0, abs=0.003)  # a tenth of 1/40
+    assert {rung.name: rung.kept for rung in model.choice_.rungs}["cycles"]
+    assert model.score(X[500:], y[500:]) > 0.85  # of 0.95 that the noise leaves
+
+
+@pytest.mark.slow
+def test_large_data_predict_from_the_optimum_and_say_so():
+    """Draws of the functions stay for bands; predictions are those of ``inference="map"``, to the last digit."""
+    X, signal, rng = rows(2100)
+    y = signal + 0.1 * rng.normal(size=len(X))
+    quick = FAST | {"max_iter": 10}
+    models = [sg.SpectralGPRegressor(**quick, inference=name).fit(X, y) for name in ("laplace", "map")]
+    densities = [model.log_predictive_density(X[:50], y[:50]) for model in models]
+    np.testing.assert_array_equal(*densities)
+    assert "predictions are those of the optimum" in models[0].summary()
+    assert models[0].posterior_.log_joint.size == FAST["n_draws"]
