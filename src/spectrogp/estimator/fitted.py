@@ -13,7 +13,7 @@ from ..files import FilePath, save
 from ..models import Data
 from ..parameters import summary
 from ..posterior import Band, Posterior, Prediction, Spectrogram
-from .reporting import MAX_DRAWS, report
+from .reporting import MAX_DRAWS, oscillations, report
 from .times import like, numbers_of
 from .units import Units
 
@@ -33,6 +33,7 @@ class FittedMixin:
     data_: Any
     posterior_: Posterior
     initial_values_: InitialValues
+    warnings_: list[str]
     times_: np.ndarray
     X_origin_: tuple[Any, ...]
     X_mean_: np.ndarray
@@ -136,8 +137,8 @@ class FittedMixin:
         Returns
         -------
         band : Band
-            Mean, lower and upper end, [n, a] each for a components; data frames where X is one. The means add up to
-            ``predict(X)`` less the mean of the outputs.
+            Mean, lower and upper end, [n, a] each for a components, those of the background (a trend, red noise) the
+            last; data frames where X is one. The means add up to ``predict(X)`` less the mean of the outputs.
         """
         rows = self._inputs(X)
         band = self.posterior_.components(self.data_, rows, as_level(level), max_draws=MAX_DRAWS)
@@ -157,12 +158,14 @@ class FittedMixin:
         -------
         band : Band
             Mean, lower and upper end in cycles per unit: [n, a] for one input, with a components (data frames where X
-            is one), and wavevectors [n, a, d] for several. After ``inference="map"`` there is no interval.
+            is one), and wavevectors [n, a, d] for several. A background has none: of data in which nothing oscillates
+            it is [n, 0]. After ``inference="map"`` there is no interval.
         """
         rows = self._inputs(X)
         unit = self.X_scale_ if self.n_features_in_ > 1 else self.X_scale_[0]
         band = self.posterior_.local_frequency(rows, as_level(level), max_draws=self.n_draws)
-        return self._labelled(X, band.map(lambda part: _finite(part) / unit))
+        count = oscillations(self.model_)
+        return self._labelled(X, band.map(lambda part: _finite(part)[:, :count] / unit))
 
     def spectrogram(self, X: Any, frequency: Any, *, axis: int | None = None, level: float = 0.9) -> Band:
         """The spectrogram: a two-sided density, whose integral over all frequencies is the variance of the function.
@@ -240,9 +243,10 @@ class FittedMixin:
         return figure
 
     def summary(self) -> str:
-        """The fitted parameters: names, values, priors and roles, in standardised units; print it."""
+        """What was found, warnings, and all parameters: values, priors and roles, in standardised units; print it."""
         check_is_fitted(self)
-        return f"{self.initial_values_}\n\n{summary(self.model_)}"
+        said = "".join(f"warning: {sentence}\n" for sentence in self.warnings_)
+        return f"{self.initial_values_}\n{said}\n{summary(self.model_)}"
 
     # Files
 
@@ -298,7 +302,9 @@ class FittedMixin:
     def _labelled(self, X: Any, band: Band) -> Band:
         if band.mean.ndim != 2:
             return band
-        names = [f"component {a + 1}" for a in range(band.mean.shape[1])]
+        count = oscillations(self.model_)
+        names = ["background" if count is not None and a >= count else "component" for a in range(band.mean.shape[1])]
+        names = [f"{name} {a + 1 - (count or 0) * (name == 'background')}" for a, name in enumerate(names)]
         return band.map(lambda part: like(X, part, names))
 
 

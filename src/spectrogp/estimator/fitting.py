@@ -37,6 +37,7 @@ from ..models import AbstractLikelihood, AbstractNeighbourModel, Data, Gaussian,
 from ..parameters import partition
 from ..posterior import Posterior
 from .markov import fit_markov
+from .referee import judge
 from .settings import Settings
 
 COMPONENTS = 4  # at most, when their number is chosen from the data
@@ -57,6 +58,7 @@ class Fitted(NamedTuple):
     history: np.ndarray
     diagnostics: dict[str, Any]
     offset: float = 0.0  # that was subtracted from the outputs
+    warnings: tuple[str, ...] = ()
 
 
 class Stage(NamedTuple):
@@ -85,7 +87,7 @@ def fit(settings: Settings, data: Data, seed: int, X_scale: np.ndarray, checkpoi
         seen = _downweighted(settings, initial, data, seed, of_optimum)
         initial = _initial_values(settings, seen, seed, X_scale)
     if settings.kernel_for(data.X.shape[1]) == "matern":
-        return _fit_in_linear_time(settings, data, initial, seed, of_posterior, places["posterior"])
+        return _fit_in_linear_time(settings, data, initial, seed, X_scale, of_posterior, places["posterior"])
     kernel, likelihood, failures = _begin(settings, initial, seen, seed, of_optimum)
     with settings.progress("optimum") as progress:
         stage = Stage(progress, places["optimum"])
@@ -109,7 +111,13 @@ def fit(settings: Settings, data: Data, seed: int, X_scale: np.ndarray, checkpoi
 
 
 def _fit_in_linear_time(
-    settings: Settings, data: Data, initial: InitialValues, seed: int, key: Array, checkpoint: Path | None
+    settings: Settings,
+    data: Data,
+    initial: InitialValues,
+    seed: int,
+    X_scale: np.ndarray,
+    key: Array,
+    checkpoint: Path | None,
 ) -> Fitted:
     """The Markov model of one input: Newton's method to the optimum, and its curvature for the posterior."""
     laplace = settings.inference == "laplace"
@@ -136,7 +144,11 @@ def _fit_in_linear_time(
     }
     if checkpoint is not None:
         checkpoint.unlink(missing_ok=True)
-    return Fitted(found.model, centred, posterior, initial, found.history, diagnostics, found.offset)
+    verdict = judge(found.model, centred, posterior, initial, float(X_scale[0]))
+    diagnostics["block_out"] = verdict.block_out
+    return Fitted(
+        found.model, centred, posterior, initial, found.history, diagnostics, found.offset, tuple(verdict.warnings)
+    )
 
 
 def _still_rising(history: np.ndarray, rows: int) -> list[str]:

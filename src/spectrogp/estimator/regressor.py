@@ -94,7 +94,12 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
     diagnostics_ : dict
         What happened on the way: the approximation used, rows fitted to and compared on, why starts failed
         ("starts_failed"), the jitter that covariances needed as a share of their variance, and which stages ended
-        before they were done ("cut_short").
+        before they were done ("cut_short"). For "markov", how rows are predicted that were left out in blocks
+        ("block_out"): the share inside 90 % intervals, and R².
+    warnings_ : list of str
+        What a referee would ask about this fit, with a remedy: nothing significant, an ambiguity of aliases, a line
+        that is left over, a component that explains nothing or is hardly known, poor predictions of blocks that were
+        left out. Empty where there is nothing to say, and for approximations other than "markov".
     X_mean_, X_scale_, y_mean_, y_scale_ : arrays and numbers
         What inputs and outputs were standardised with; for "markov" ``y_mean_`` is the fitted offset of the signal.
     times_ : bool array of shape [d]
@@ -203,7 +208,8 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
         self.times_ = np.isin(np.arange(numbers.shape[1]), times)
         self.X_origin_ = origins or (0,) * numbers.shape[1]
         self.X_mean_, self.X_scale_, self.y_mean_, self.y_scale_ = units
-        self.model_, self.data_, self.posterior_, initial, self.history_, self.diagnostics_, offset = found
+        self.model_, self.data_, self.posterior_, initial, self.history_, self.diagnostics_, offset, said = found
+        self.warnings_ = list(said)
         self.y_mean_ = np.float64(self.y_mean_ + self.y_scale_ * offset)
         self.initial_values_ = initial.in_units(units.X_mean, units.X_scale, float(units.y_scale))
         self.n_iter_ = len(self.history_)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..models import Data, Moments
+from ..models import Data, MarkovGP, Moments
 from ..posterior import Band, LocalDraws, Prediction
 from .times import numbers_of, outputs_of
 from .units import unit_names
@@ -68,7 +68,14 @@ def view_along(estimator: Any, axis: int) -> Along:
 def local_functions(estimator: Any, X: np.ndarray) -> LocalDraws:
     """What the kernel says at inputs ``X [n, d]``, in the units of the data."""
     inside = estimator.posterior_.local_functions(estimator._units.inputs(X), max_draws=DRAWS)
-    return inside.in_units(estimator.X_scale_, estimator.y_scale_)
+    count = oscillations(estimator.model_)
+    seen = LocalDraws(*(None if part is None else part[:, :, :count] for part in inside))
+    return seen.in_units(estimator.X_scale_, estimator.y_scale_)
+
+
+def oscillations(model: Any) -> int | None:
+    """How many of a model's components oscillate, the first ones; None where all of them may."""
+    return model.oscillations if isinstance(model, MarkovGP) else None
 
 
 def inputs_along(estimator: Any, axis: int = 0, count: int = GRID) -> np.ndarray:

@@ -1,9 +1,11 @@
 """Where a fit begins: initial values found in the data, kernels that begin there, and the choice among several."""
 
+from .background import Null, fit_null
 from .centres import cluster_centres, inducing_inputs
 from .compare import Best, best_of
 from .initial import InitialValues, Spectrum, show_range
 from .kernels import builds, kernel_from, kernel_name, noise_from
+from .lines import Line, Lines, find_lines, nyquist
 from .markov import HARMONICS, likely_smoothness, markov_from, shortest_smoothness
 from .ridges import Ridge, find_ridges, frequency_grid, windowed_power
 from .search import find_initial_values
@@ -12,13 +14,18 @@ __all__ = [
     "HARMONICS",
     "Best",
     "InitialValues",
+    "Line",
+    "Lines",
+    "Null",
     "Ridge",
     "Spectrum",
     "best_of",
     "builds",
     "cluster_centres",
     "find_initial_values",
+    "find_lines",
     "find_ridges",
+    "fit_null",
     "frequency_grid",
     "inducing_inputs",
     "kernel_from",
@@ -26,6 +33,7 @@ __all__ = [
     "likely_smoothness",
     "markov_from",
     "noise_from",
+    "nyquist",
     "shortest_smoothness",
     "show_range",
     "windowed_power",

@@ -14,7 +14,7 @@ largest gain per length.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -34,8 +34,8 @@ LENGTH = 2.0 * np.sqrt(np.pi)  # a Gaussian window of width 1 counts as many dat
 class Ridge(NamedTuple):
     """One component at the centres.
 
-    ``frequency`` in cycles per unit, ``amplitude`` of the sinusoid, ``width`` of the window, ``gain`` in nats, and the
-    ``signal`` that it explains at the data.
+    ``frequency`` in cycles per unit, ``amplitude`` of the sinusoid, ``width`` of the window, ``gain`` in nats, the
+    ``signal`` that it explains at the data; chirp ``rate`` and ``wave``, by which it is known elsewhere.
     """
 
     frequency: np.ndarray  # [c]
@@ -43,6 +43,25 @@ class Ridge(NamedTuple):
     width: np.ndarray  # [c]
     gain: np.ndarray  # [c], zero where nothing significant was found
     signal: np.ndarray  # [n], what it explains at the data
+    rate: np.ndarray  # [c]
+    wave: np.ndarray  # [c], complex
+
+    def at(self, t: np.ndarray, centres: np.ndarray) -> np.ndarray:
+        """What it explains at any times ``[m]``: each takes the fits of the centres next to it."""
+        spacing, total, signal = centres[1] - centres[0], np.zeros(len(t)), np.zeros(len(t))
+        for k, centre in enumerate(centres):
+            tau = t - centre
+            blend = np.exp(-0.5 * (tau / spacing) ** 2)
+            total += blend
+            if self.gain[k] > 0:
+                theta = 2.0 * np.pi * (self.frequency[k] * tau + 0.5 * self.rate[k] * tau**2)
+                signal += blend * (self.wave[k] * np.exp(1j * theta)).real
+        return signal / total
+
+    def price(self, centres: np.ndarray, highest: float) -> float:
+        """Nats that such a ridge gains by chance where it is seen, with the probability FALSE_ALARM a window."""
+        lengths = (centres[1] - centres[0]) / (LENGTH * self.width)
+        return float(np.sum((lengths * _chance(self.width, highest))[self.gain > 0]))
 
 
 class _Cells(NamedTuple):
@@ -73,7 +92,7 @@ def find_ridge(t: np.ndarray, y: np.ndarray, weight: np.ndarray, centres: np.nda
     path = best_path(cells.gain, np.log(grid), JUMP * (CENTRES - 1) / (len(centres) - 1))
     rows = np.arange(len(centres))
     gain, width = cells.gain[rows, path], cells.width[rows, path]
-    frequency, amplitude, fits = np.empty(len(centres)), np.empty(len(centres)), np.zeros((len(centres), len(t)))
+    frequency, rates, waves = np.empty(len(centres)), np.empty(len(centres)), np.empty(len(centres), complex)
     for k, centre in enumerate(centres):
         f, rate, tau = grid[path[k]], cells.rate[k, path[k]], t - centre
         window = weight * np.exp(-0.5 * (tau / width[k]) ** 2)
@@ -91,12 +110,9 @@ def find_ridge(t: np.ndarray, y: np.ndarray, weight: np.ndarray, centres: np.nda
         root = np.sqrt(window)
         design = np.column_stack([np.ones_like(t), np.cos(theta), np.sin(theta)])
         solution = np.linalg.lstsq(root[:, None] * design, root * y, rcond=1e-6)[0]
-        frequency[k], amplitude[k] = f, np.hypot(*solution[1:])
-        fits[k] = (gain[k] > 0) * design[:, 1:] @ solution[1:]
-    # Each datum takes the fits of the centres next to it.
-    spacing = centres[1] - centres[0]
-    blend = np.exp(-0.5 * ((t - centres[:, None]) / spacing) ** 2)
-    return Ridge(frequency, amplitude, width, gain, np.sum(blend * fits, axis=0) / np.sum(blend, axis=0))
+        frequency[k], rates[k], waves[k] = f, rate, solution[1] - 1j * solution[2]
+    ridge = Ridge(frequency, np.abs(waves), width, gain, np.zeros_like(y), rates, waves)
+    return ridge._replace(signal=ridge.at(t, centres))
 
 
 def find_ridges(
@@ -154,6 +170,11 @@ def best_path(gain: np.ndarray, place: np.ndarray, std: float) -> np.ndarray:
     return np.array(path[::-1])
 
 
+def _chance(width: Any, highest: float) -> Any:
+    """Nats that the best of all frequencies and rates gains by chance in a window, with the probability FALSE_ALARM."""
+    return np.log(np.maximum(highest * LENGTH * width, 1.0) * len(RATES) / FALSE_ALARM)
+
+
 def _cells(t: np.ndarray, y: np.ndarray, weight: np.ndarray, centres: np.ndarray, grid: np.ndarray) -> _Cells:
     span, spacing = np.ptp(t), centres[1] - centres[0]
     shape = len(centres), len(grid)
@@ -167,7 +188,7 @@ def _cells(t: np.ndarray, y: np.ndarray, weight: np.ndarray, centres: np.ndarray
     for width in np.array(WIDTHS) * span:
         window = weight * np.exp(-0.5 * (tau / width) ** 2)
         count = np.sum(window, axis=1) ** 2 / np.maximum(np.sum(window**2, axis=1), 1e-300)
-        chance = np.log(np.maximum(grid[-1] * LENGTH * width, 1.0) * len(RATES) / FALSE_ALARM)
+        chance = _chance(width, grid[-1])
         for rate in np.array(RATES) / width**2:
             chirp = np.exp(1j * np.pi * rate * tau**2)
             share = power(
