@@ -39,7 +39,6 @@ def judge(model: MarkovGP, data: Data, posterior: Posterior, initial: InitialVal
         unit: What inputs were divided by: frequencies are told in the units before.
     """
     record = _Stretch.of(data)
-    predicted = model.predict(record.data, record.t[:, None])
     block_out = _block_out(model, record)
     said = [sentence for sentence in _told(initial, unit) if model.oscillations]
     if not model.oscillations:
@@ -49,7 +48,7 @@ def judge(model: MarkovGP, data: Data, posterior: Posterior, initial: InitialVal
             "and background; n_components=1 fits one all the same, and longer or less noisy data may show one"
         )
     said += _of_components(model, record, posterior, initial, unit)
-    said += _of_residuals(record, record.y - np.asarray(predicted.mean), initial, unit)
+    said += _of_residuals(record, _without_components(model, record), initial, unit)
     if block_out["coverage"] < CALIBRATED:
         said.append(
             f"of rows that were left out in blocks {block_out['coverage']:.0%} lie inside 90 % intervals: predictions "
@@ -101,6 +100,16 @@ def _block_out(model: MarkovGP, record: _Stretch) -> dict[str, float]:
     inside = np.abs(off) < WIDTH * np.sqrt(np.asarray(found.variance)[rows] + noise**2)
     variance = max(float(np.var(record.y[rows])), 1e-300)
     return {"coverage": float(np.mean(inside)), "r2": 1.0 - float(np.mean(off**2)) / variance}
+
+
+def _without_components(model: MarkovGP, record: _Stretch) -> np.ndarray:
+    """What the oscillations leave over: noise and background, which could hide one that was missed."""
+    X = record.t[:, None]
+    realised, timeline = model.realise(), model.prepare(record.data, X)
+    rest = record.y - np.asarray(realised.moments(timeline, jnp.asarray(X)).mean)
+    for a in range(model.oscillations, realised.count_components(jnp.asarray(X))):
+        rest = rest + np.asarray(realised.component_moments(timeline, jnp.asarray(X), jnp.asarray(a)).mean)
+    return rest
 
 
 def _of_residuals(record: _Stretch, residual: np.ndarray, initial: InitialValues, unit: float) -> list[str]:

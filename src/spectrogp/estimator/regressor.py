@@ -35,7 +35,8 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
         several.
         Or a kernel object, in the units of the data: then inputs stay as they are, and outputs are centred only.
     n_components : int or None, default=None
-        How many components; None for as many as are significant, at most 4. Stationary kernels have at most so many.
+        How many components; None for as many as are significant, at most 4, or none: then the model is a background of
+        trend, red noise and white noise. Stationary kernels have at most so many.
     inference : str, default="laplace"
         All begin with the optimum of the log joint density. "map" ends there. "laplace" is a normal approximation of
         the posterior of all functions around it, at the hyperparameters of the optimum; it takes at most 300 gradients.
@@ -74,8 +75,8 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
     chains : int, default=4
         Chains of a sampler.
     highest_frequency : float, array of shape [d] or None, default=None
-        Where the search in the data ends, in cycles per unit; by default at the Nyquist frequency of the average
-        spacing.
+        Where the search in the data ends, in cycles per unit; by default at the Nyquist frequency of the inputs. That
+        of uneven ones lies far above that of their average spacing: ten times as high is looked.
     verbose : bool, default=False
         Whether to show progress bars on stderr.
 

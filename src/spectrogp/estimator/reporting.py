@@ -68,7 +68,7 @@ def view_along(estimator: Any, axis: int) -> Along:
 def local_functions(estimator: Any, X: np.ndarray) -> LocalDraws:
     """What the kernel says at inputs ``X [n, d]``, in the units of the data."""
     inside = estimator.posterior_.local_functions(estimator._units.inputs(X), max_draws=DRAWS)
-    count = oscillations(estimator.model_)
+    count = oscillations(estimator.model_) or None  # where nothing oscillates the background is shown
     seen = LocalDraws(*(None if part is None else part[:, :, :count] for part in inside))
     return seen.in_units(estimator.X_scale_, estimator.y_scale_)
 

@@ -5,7 +5,7 @@ follow, tracks through all the data (``long``). Tones that stay the same are lin
 shows what is weaker than windows see, and faster than the average spacing allows. Both must be there beside a trend and
 red noise (``background``): the log likelihood of what they leave over, whose background is fitted again, has to rise by
 more than they gain by chance. Windows may be first and lines in what they leave over, or lines first and windows then;
-the one of these that the data are more likely with is taken.
+the one of these that the data are more likely with is taken; but both kinds only where windows leave a line over.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .frames import price
 from .lines import LEAST, Lines, find_lines, nyquist
 from .long import ROWS as NARROWEST
 from .long import Tracks, find_long
-from .ridges import CENTRES, LENGTH, SIGNIFICANT, WIDTHS, find_ridges, frequency_grid
+from .ridges import CENTRES, FALSE_ALARM, LENGTH, SIGNIFICANT, WIDTHS, find_ridges, frequency_grid
 
 LONG = NARROWEST / (LENGTH * WIDTHS[-1])  # rows beyond which the windows of tracks are narrower than those of ridges
 FINEST = 8.0  # cycles to a row in the record, up to which tracks are looked for: their grid would be too large
@@ -53,7 +53,8 @@ class Record(NamedTuple):
 class Component(NamedTuple):
     """One component: ``frequency``, ``amplitude`` (of the sinusoid) and ``gain`` at centres, and its ``signal [n]``.
 
-    ``price`` is what it gains by chance, in nats; ``steady`` is a line, whose frequency stays the same.
+    ``price`` is what it gains by chance in its ``windows``, in nats, each with the probability FALSE_ALARM; ``steady`` is
+    a line, whose frequency stays the same.
     """
 
     frequency: np.ndarray
@@ -61,8 +62,18 @@ class Component(NamedTuple):
     gain: np.ndarray
     signal: np.ndarray
     price: float
+    windows: float = 1.0
     harmonics: int = 1
     steady: bool = False
+
+    @property
+    def cost(self) -> float:
+        """The price by which a component that is there is weighed against others.
+
+        It has the margin against chance once, not in each window. And frequency and rate of a window are the best on a
+        grid, not of all: the optimum of a fit gains half a nat for each.
+        """
+        return self.price + (max(self.windows, 1.0) - 1.0) * float(np.log(FALSE_ALARM)) - self.windows
 
     @property
     def typical(self) -> float:
@@ -79,7 +90,7 @@ class View(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """Components, lines among them, with the background beside them and the log likelihood less all prices."""
+    """Components, lines among them, with the background beside them and the log likelihood less all costs."""
 
     view: View
     lines: Lines | None
@@ -102,6 +113,7 @@ def look_along(
         highest: Where the search ends, in cycles per unit; None for where the times tell no more.
         rng: For the rows that ridges look at.
     """
+    most = most if components is None else components
     windows, band = _windows(record, highest, rng)
     limit = nyquist(record.t) if highest is None else highest
     band = np.array([band[0], max(band[1], limit)])
@@ -118,7 +130,10 @@ def look_along(
         if left != 0:
             others = windows(record.y - trend - lines.signal, left, most - len(lines.lines))
         second = _lines_first(record, others[0], lines, components)
-        if second.worth > max(first.worth, _worth_as_band(record, first)):
+        # Windows that leave no line over need none; lines that leave nothing else need no windows.
+        enough = components is None and first.view.components and first.lines is None
+        mixed = any(not component.steady for component in second.view.components)
+        if not (enough and mixed) and second.worth > max(first.worth, _worth_as_band(record, first)):
             return _all_views(second, others), second.lines, second.null, band
     return _all_views(first, views), first.lines, first.null, band
 
@@ -150,13 +165,14 @@ def _windows_first(
 ) -> Choice:
     """Components seen through windows, as far as they are there, and lines in what they leave over."""
     kept, null, worth = _there(record, view.components, np.zeros_like(record.y), bent, count is not None)
+    worth += _margins(kept)
     if count is not None or len(kept) == most:
         return Choice(View(view.centres, kept), None, null, worth)
     signal = _sum(kept, record)
     lines = find_lines(record.t, record.y - signal, record.error, limit, most - len(kept), near=null)
     if not lines.lines:
         return Choice(View(view.centres, kept), None, null, worth)
-    worth = lines.likelihood - sum(part.price for part in kept) - sum(line.price for line in lines.lines)
+    worth = lines.likelihood - sum(part.cost for part in kept) - sum(line.price for line in lines.lines)
     return Choice(_with_lines(View(view.centres, kept), lines), lines, lines.null, worth)
 
 
@@ -164,7 +180,7 @@ def _lines_first(record: Record, view: View, lines: Lines, count: int | None) ->
     """Lines, and components seen through windows in what they leave over."""
     begin = lines.null, lines.likelihood
     kept, null, worth = _there(record, view.components, lines.signal, begin, count is not None)
-    worth -= sum(line.price for line in lines.lines)
+    worth += _margins(kept) - sum(line.price for line in lines.lines)
     return Choice(_with_lines(View(view.centres, kept), lines), lines, null, worth)
 
 
@@ -229,8 +245,12 @@ def _worth_as_band(record: Record, choice: Choice) -> float:
     strongest = max(changing, key=lambda component: float(np.var(component.signal)))
     others = signal_of(record, choice.view, choice.lines) - strongest.signal
     found = _band(record, [strongest], others, choice.null)
-    prices = sum(line.price for line in lines) + sum(part.price for part in changing) - strongest.price
-    return -np.inf if found is None else found[2] - prices
+    costs = sum(line.price for line in lines) + sum(part.cost for part in changing) - strongest.cost
+    return -np.inf if found is None else found[2] - costs
+
+
+def _margins(components: list[Component]) -> float:
+    return sum(component.price - component.cost for component in components)
 
 
 def _with_lines(view: View, lines: Lines) -> View:
@@ -305,6 +325,7 @@ def _of_tracks(found: Tracks, highest: float) -> View:
             track.path.gain,
             track.signal,
             float(np.sum(track.path.alive)) / LENGTH * price(found.width, highest, track.path.harmonics),
+            float(np.sum(track.path.alive)) / LENGTH,
             track.path.harmonics,
         )
         for track in found.tracks
@@ -323,6 +344,7 @@ def _of_ridges(record: Record, rows: np.ndarray, y: np.ndarray, grid: np.ndarray
             ridge.gain,
             ridge.signal if len(rows) == len(record.t) else ridge.at(record.t, centres),
             ridge.price(centres, float(grid[-1])),
+            ridge.windows(centres),
         )
         for ridge in ridges
     ]

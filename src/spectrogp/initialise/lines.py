@@ -32,7 +32,9 @@ LOCAL = 101  # independent frequencies around one that tell the level of the bac
 MEDIAN = 2.0 * np.log(2.0)  # of χ² with two degrees of freedom
 ODDS = 2.0 * np.log(100.0)  # Δχ² by which the best of several aliases is beyond doubt
 WINDOW = 0.05  # of the squared window function, from which on a frequency makes aliases
-CROWDED = 6.0  # cycles in the record, within which three lines are none
+PARTS, HALF = 3, 0.5  # parts of a record, in each of which a line has its amplitude and phase but for a half of it
+UNSTEADY = 3.0  # cycles in the record, around one that has not, within which there are no lines
+TRIES = 5  # such ones after which a record is one of components that change
 MODULATED = 2.0  # cycles in the record, by which a line is apart from others: nearer ones are how it changes
 TIMES = 3  # multiples of it
 
@@ -114,14 +116,10 @@ def find_lines(
         line = record.strongest(highest, [*bands, *near_lines])
         if line is None:
             break
-        several = _crowd([*frequencies, line.frequency], CROWDED / record.span)
-        if several:
-            bands.append((min(several) - 0.5 * CROWDED / record.span, max(several) + 0.5 * CROWDED / record.span))
-            kept = [old for old in found.lines if old.frequency not in several]
-            frequencies = [old.frequency for old in kept]
-            record = _Record(t - start, y, error, null, frequencies)
-            null, likelihood = fit_null(t, y - record.signal, error)
-            found = Lines(kept, record.signal, null, likelihood)
+        if not record.is_steady(line.frequency):
+            bands.append((line.frequency - UNSTEADY / record.span, line.frequency + UNSTEADY / record.span))
+            if len(bands) == TRIES:
+                break
             continue
         frequencies = record.refined([*frequencies, line.frequency])
         record = _Record(t - start, y, error, null, frequencies)
@@ -219,6 +217,25 @@ class _Record:
             return None
         return Line(f, np.zeros(2), nats, price)
 
+    def is_steady(self, frequency: float) -> bool:
+        """Whether a further line has the same amplitude and phase in each part of the record, but for half of it.
+
+        What passes by a frequency, or loses its phase, has a peak there too; but it is a component that changes.
+        """
+        n = len(self.t)
+        X = _waves(self.t, [frequency])
+        part = np.arange(n) * PARTS // n
+        design = np.column_stack([X * (part == k)[:, None] for k in range(PARTS)])
+        solved = self.covariance.solve(design)
+        across = self.solved.T @ design
+        A = design.T @ solved - across.T @ np.linalg.solve(self.information, across)
+        inverse = np.linalg.pinv(A)
+        each = (inverse @ (design.T @ self.rest)).reshape(PARTS, 2)
+        whole = np.linalg.solve(sum(A[2 * k :, 2 * k :][:2, :2] for k in range(PARTS)), X.T @ self.rest)
+        known = np.sqrt(np.sum(np.diagonal(inverse).reshape(PARTS, 2), axis=1))
+        apart = np.linalg.norm(each - whole, axis=1)
+        return bool(np.all(apart < HALF * np.linalg.norm(whole) + 3.0 * known))
+
     def climbed(self, frequency: float, step: float) -> tuple[float, float]:
         """The top of a peak near a frequency of a grid with such steps, and Δχ² there."""
         for width in (0.5, 0.15):
@@ -287,15 +304,6 @@ def _made_of(f: float, line: float, windows: np.ndarray, width: float) -> Alias:
                 if abs(f - (sign * line + k * window)) < width:
                     return Alias(f, float(window), sign, k)
     return Alias(f, 0.0, 0, 0)
-
-
-def _crowd(frequencies: list[float], width: float) -> list[float]:
-    """Three frequencies or more that lie within a width of each other, the last among them; or none.
-
-    So many are no lines, but what one component that changes looks like.
-    """
-    near = [f for f in frequencies if abs(f - frequencies[-1]) < width]
-    return near if len(near) > 2 else []
 
 
 def _waves(t: np.ndarray, frequencies: list[float] | np.ndarray) -> np.ndarray:

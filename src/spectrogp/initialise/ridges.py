@@ -58,6 +58,10 @@ class Ridge(NamedTuple):
                 signal += blend * (self.wave[k] * np.exp(1j * theta)).real
         return signal / total
 
+    def windows(self, centres: np.ndarray) -> float:
+        """How many windows, one after the other, it is seen in."""
+        return float(np.sum(((centres[1] - centres[0]) / (LENGTH * self.width))[self.gain > 0]))
+
     def price(self, centres: np.ndarray, highest: float) -> float:
         """Nats that such a ridge gains by chance where it is seen, with the probability FALSE_ALARM a window."""
         lengths = (centres[1] - centres[0]) / (LENGTH * self.width)

@@ -101,4 +101,5 @@ def _components(local: LocalDraws) -> list[dict[str, Any]]:
             "amplitude": [float(amplitude[:, a].min()), float(amplitude[:, a].max())],
         }
         for a, values in enumerate(np.moveaxis(frequency.mean, 1, 0))
+        if local.frequency.shape[-1] > 1 or np.any(values)  # of one input, what has no frequency is a background
     ]
