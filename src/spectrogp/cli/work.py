@@ -189,7 +189,7 @@ def summary(fitted: Fitted, report: Report) -> dict[str, Any]:
         "steps": estimator.n_iter_,
         "diagnostics": estimator.diagnostics_,
         "seconds": fitted.seconds,
-        "warnings": fitted.warnings,
+        "warnings": [*fitted.warnings, *estimator.warnings_],
     }
 
 

@@ -14,7 +14,7 @@ from ..models import Data
 from ..parameters import summary
 from ..posterior import Band, Posterior, Prediction, Spectrogram
 from .channels import ChannelsMixin, by_channel
-from .reporting import MAX_DRAWS, report
+from .reporting import MAX_DRAWS, oscillations, report
 from .times import like, numbers_of
 from .units import Units
 
@@ -37,6 +37,7 @@ class FittedMixin(ChannelsMixin):
     initial_values_: InitialValues
     choice_: Choice | None
     diagnostics_: dict[str, Any]
+    warnings_: list[str]
     times_: np.ndarray
     X_origin_: tuple[Any, ...]
     X_mean_: np.ndarray
@@ -158,8 +159,9 @@ class FittedMixin(ChannelsMixin):
         Returns
         -------
         band : Band
-            Mean, lower and upper end, [n, a] each for a components; data frames where X is one; [n, a, c] for c
-            channels. The means add up to ``predict(X)`` less the mean of the outputs.
+            Mean, lower and upper end, [n, a] each for a components, those of the background (a trend, red noise) the
+            last; data frames where X is one; [n, a, c] for c channels. The means add up to ``predict(X)`` less the mean
+            of the outputs.
         """
         rows = self._inputs(X)
         band = self._predictive.components(self.data_, rows, as_level(level), max_draws=MAX_DRAWS)
@@ -179,13 +181,14 @@ class FittedMixin(ChannelsMixin):
         -------
         band : Band
             Mean, lower and upper end in cycles per unit: [n, a] for one input, with a components (data frames where X
-            is one), and wavevectors [n, a, d] for several. After ``inference="map"`` there is no interval. Several
-            channels have the same frequencies.
+            is one), and wavevectors [n, a, d] for several. A background has none: of data in which nothing oscillates
+            it is [n, 0]. After ``inference="map"`` there is no interval. Several channels have the same frequencies.
         """
         rows = self._inputs(X)
         unit = self.X_scale_ if self.n_features_in_ > 1 else self.X_scale_[0]
         band = self.posterior_.local_frequency(rows, as_level(level), max_draws=self.n_draws)
-        return self._labelled(X, band.map(lambda part: _finite(part) / unit))
+        count = oscillations(self.model_)
+        return self._labelled(X, band.map(lambda part: _finite(part)[:, :count] / unit))
 
     @by_channel
     def spectrogram(self, X: Any, frequency: Any, *, axis: int | None = None, level: float = 0.9) -> Band:
@@ -284,9 +287,12 @@ class FittedMixin(ChannelsMixin):
         return figure
 
     def summary(self) -> str:
-        """The fitted parameters: names, values, priors and roles, in standardised units; print it."""
+        """What was found, warnings, and all parameters: values, priors and roles, in standardised units; print it."""
         check_is_fitted(self)
-        parts = [self.initial_values_, *([] if self.choice_ is None else [self.choice_]), summary(self.model_)]
+        parts = [self.initial_values_, *([] if self.choice_ is None else [self.choice_])]
+        if self.warnings_:
+            parts.append("\n".join(f"warning: {sentence}" for sentence in self.warnings_))
+        parts.append(summary(self.model_))
         if self.diagnostics_.get("predictions") == "optimum" and self.posterior_.log_joint.size > 1:
             parts.append("predictions are those of the optimum; bands of functions are those of the draws")
         return "\n\n".join(map(str, parts))
@@ -351,7 +357,9 @@ class FittedMixin(ChannelsMixin):
     def _labelled(self, X: Any, band: Band) -> Band:
         if band.mean.ndim != 2:
             return band
-        names = [f"component {a + 1}" for a in range(band.mean.shape[1])]
+        count = oscillations(self.model_)
+        names = ["background" if count is not None and a >= count else "component" for a in range(band.mean.shape[1])]
+        names = [f"{name} {a + 1 - (count or 0) * (name == 'background')}" for a, name in enumerate(names)]
         return band.map(lambda part: like(X, part, names))
 
 

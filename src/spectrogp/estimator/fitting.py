@@ -35,6 +35,7 @@ from .choice import Choice
 from .inferring import Stage, infer, neighbourhoods, sampled
 from .ladder import climb
 from .markov import fit_markov
+from .referee import judge
 from .settings import Settings
 
 COMPONENTS = 4  # at most, when their number is chosen from the data
@@ -55,6 +56,7 @@ class Fitted(NamedTuple):
     diagnostics: dict[str, Any]
     offset: Any = 0.0  # that was subtracted from the outputs, of several channels [c]
     choice: Choice | None = None  # of a ladder of models, where there was one
+    warnings: tuple[str, ...] = ()
 
 
 def fit_channels(
@@ -71,7 +73,7 @@ def fit_channels(
     _, key = jax.random.split(jax.random.key(seed))
     initial = _initial_values(settings, X, y, error, seed, X_scale)
     announce(initial)
-    return _fit_in_linear_time(settings, models.channels_of(X, y, error), initial, seed, key, None)
+    return _fit_in_linear_time(settings, models.channels_of(X, y, error), initial, seed, X_scale, key, None)
 
 
 def fit(
@@ -99,7 +101,7 @@ def fit(
         initial = _initial_values(settings, seen.X, seen.y, seen.error, seed, X_scale)
     announce(initial)
     if settings.kernel_for(data.X.shape[1]) == "matern":
-        return _fit_in_linear_time(settings, (data,), initial, seed, of_posterior, places["posterior"])
+        return _fit_in_linear_time(settings, (data,), initial, seed, X_scale, of_posterior, places["posterior"])
     if settings.climbs(*data.X.shape):
         return _fit_by_ladder(settings, data, initial, seed, of_optimum, of_posterior)
     kernel, likelihood, failures = _begin(settings, initial, seen, seed, of_optimum)
@@ -126,7 +128,13 @@ def fit(
 
 
 def _fit_in_linear_time(
-    settings: Settings, data: tuple[Data, ...], initial: InitialValues, seed: int, key: Array, checkpoint: Path | None
+    settings: Settings,
+    data: tuple[Data, ...],
+    initial: InitialValues,
+    seed: int,
+    X_scale: np.ndarray,
+    key: Array,
+    checkpoint: Path | None,
 ) -> Fitted:
     """The Markov model of one input: Newton's method to the optimum, and its curvature for the posterior.
 
@@ -160,7 +168,11 @@ def _fit_in_linear_time(
     }
     if checkpoint is not None:
         checkpoint.unlink(missing_ok=True)
-    return Fitted(found.model, centred, posterior, initial, found.history, diagnostics, offset)
+    said: tuple[str, ...] = ()
+    if isinstance(found.model, models.MarkovGP):
+        verdict = judge(found.model, centred, posterior, initial, float(X_scale[0]))
+        diagnostics["block_out"], said = verdict.block_out, tuple(verdict.warnings)
+    return Fitted(found.model, centred, posterior, initial, found.history, diagnostics, offset=offset, warnings=said)
 
 
 def _fit_by_ladder(

@@ -12,7 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..inference import CONVERGED, Optimum, Progress
-from ..initialise import HARMONICS, InitialValues, likely_smoothness, markov_from, shortest_smoothness
+from ..initialise import HARMONICS, InitialValues, fit_null, likely_smoothness, markov_from, shortest_smoothness
+from ..kernels import Sum
 from ..models import ChannelGP, Data, Lanes, MarkovGP, grid_groups
 from ..parameters import partition
 from ..posterior import Posterior
@@ -40,6 +41,7 @@ FIRST = 8  # steps of Newton's method of candidates
 APART = 0.3  # nats by which candidates that end at the same place may differ
 NEGLIGIBLE = 4.0  # nats below the best at which a rung of the ladder is left out of the mixture
 ROWS_A_CYCLE, LEAST = 4.0, 256  # that are left of an even record that has more
+PERIODS = 0.5  # of the slowest component that changes: red noise that is faster may be what windows missed
 ROWS_DRAWN = 2 * 10**7  # rows times draws of a long record: to read a draw takes as long as there are rows
 
 
@@ -68,6 +70,7 @@ def fit_markov(
     """
     work, given = Work(np.random.default_rng(seed), progress), data
     data, inside = _thinned(initial, given)
+    initial, doubtful = _without_doubtful_background(initial)
     rows = max(part.size for part in data)
     if rows > SHORT and np.any(initial.found):
         rungs = fit_long(initial, data, n_starts, work)
@@ -76,6 +79,8 @@ def fit_markov(
         # Where nothing oscillates some rows tell how smooth and how noisy the rest is; predictions have all of them.
         data = tuple(_some(part) for part in data)
         rungs = _fit_short(initial, data, n_starts, work)
+        if len(data) == 1:
+            rungs = _with_doubtful_background(rungs, doubtful, data[0], work)
     if np.any(inside):
         rungs = [_for_single_rows(rung, inside) for rung in rungs]
     top = rungs[0]
@@ -107,6 +112,8 @@ def _without_offset(model: Any) -> Any:
 def _fit_short(initial: InitialValues, data: Channels, n_starts: int, work: Work) -> list[Rung]:
     """All rows in one block; the rungs of the ladder that count, the best first."""
     timeline = side_by_side(data)
+    if not np.any(initial.found) and len(initial.background_amplitude):
+        return [climb(work, *with_lanes(markov_from(initial, float(initial.scale[0])), timeline), LAST)]
     scales = LADDER * float(initial.scale[0])
     scales = scales[scales > shortest_smoothness(initial)]
     first = max(likely_smoothness(initial, scales), min(BEGIN, len(scales) - 1))
@@ -148,6 +155,47 @@ def _fit_short(initial: InitialValues, data: Channels, n_starts: int, work: Work
     if ranked[0].optimum.decrement > CONVERGED:
         ranked[0] = climb(work, ranked[0].lanes, ranked[0].model, LAST)
     return ranked[:1] + [rung for rung in ranked[1:] if ranked[0].evidence - rung.evidence < NEGLIGIBLE]
+
+
+# A background that may be none
+
+
+def _without_doubtful_background(initial: InitialValues) -> tuple[InitialValues, InitialValues]:
+    """Initial values without a background that is weaker than the noise, or fast; and that alone.
+
+    Beside a frequency that changes it may be no more than what windows missed of it, which turns as fast as this does:
+    whether it is there shows after the fit.
+    """
+    changing = initial.found & ~np.broadcast_to(initial.steady, initial.found.shape)
+    slowest = float(np.min(np.mean(initial.frequency[:, changing, 0], axis=0))) if np.any(changing) else np.inf
+    slow = initial.background_lengthscale[:, 0] * slowest > PERIODS
+    strong = ((initial.background_amplitude > initial.noise) & slow) | (not np.any(initial.found))
+    return tuple(  # type: ignore[return-value]
+        dataclasses.replace(
+            initial,
+            background_amplitude=initial.background_amplitude[chosen],
+            background_lengthscale=initial.background_lengthscale[chosen],
+            background_order=initial.background_order[chosen],
+        )
+        for chosen in (strong, ~strong)
+    )
+
+
+def _with_doubtful_background(rungs: list[Rung], doubtful: InitialValues, data: Data, work: Work) -> list[Rung]:
+    """With a background that may be none, where the residuals show it and the evidence says so."""
+    if not len(doubtful.background_amplitude):
+        return rungs
+    top = rungs[0]
+    order = np.argsort(np.asarray(data.X)[:, 0], kind="stable")
+    t, y, error = (np.asarray(part)[order] for part in (data.X[:, 0], data.y, data.error))
+    residual = y - np.asarray(top.model.predict(data, t[:, None]).mean)
+    if not fit_null(t, residual, error)[0].processes:
+        return rungs
+    nothing = dataclasses.replace(doubtful, gain=np.zeros_like(doubtful.gain))
+    more = markov_from(nothing, float(doubtful.scale[0])).terms
+    model = eqx.tree_at(lambda m: m.kernel, top.model, Sum(*top.model.terms, *more))
+    found = climb(work, *with_lanes(model, top.lanes.timeline), LAST)
+    return [found] if found.evidence > top.evidence else rungs
 
 
 def _density(pair: tuple[Rung, InitialValues]) -> float:
@@ -284,6 +332,8 @@ def _stack(rung: Rung, numbers: np.ndarray) -> Any:
 def _moving(model: Any) -> tuple[Any, Any]:
     """What differs between draws, and the rest: all free numbers, and the grids and priors of functions."""
     free, rest = partition(model, "latent", "hyperparameter")
+    if not grid_groups(model):
+        return free, rest
 
     def others(tree: Any) -> list[Any]:
         return [leaf for group in grid_groups(tree) for leaf in (group.origin, group.spacing, group.lengthscale.raw)]

@@ -42,7 +42,8 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
         likelihoods, inferences and approximations than Gaussian, "laplace" or "map", exact or neighbours.
         Or a kernel object, in the units of the data: then inputs stay as they are, and outputs are centred only.
     n_components : int or None, default=None
-        How many components; None for as many as are significant, at most 4. Stationary kernels have at most so many.
+        How many components; None for as many as are significant, at most 4, or none: then the model is a background of
+        trend, red noise and white noise. Stationary kernels have at most so many.
     inference : str, default="laplace"
         All begin with the optimum of the log joint density. "map" ends there. "laplace" is a normal approximation of
         the posterior of all functions around it, at the hyperparameters of the optimum: by its curvature, with at most
@@ -85,8 +86,8 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
     chains : int, default=4
         Chains of a sampler.
     highest_frequency : float, array of shape [d] or None, default=None
-        Where the search in the data ends, in cycles per unit; by default at the Nyquist frequency of the average
-        spacing.
+        Where the search in the data ends, in cycles per unit; by default at the Nyquist frequency of the inputs. That
+        of uneven ones lies far above that of their average spacing: ten times as high is looked.
     verbose : bool, default=False
         Whether to show progress bars on stderr.
 
@@ -109,7 +110,12 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
         What happened on the way: the approximation used, whether predictions mix over draws or are those of the
         optimum, rows fitted to and compared on, why starts failed ("starts_failed"), the jitter that covariances needed
         as a share of their variance, which stages ended before they were done ("cut_short"), and how many rows were
-        left out for missing values ("rows_left_out").
+        left out for missing values ("rows_left_out"). For "markov", how rows are predicted that were left out in blocks
+        ("block_out"): the share inside 90 % intervals, and R².
+    warnings_ : list of str
+        What a referee would ask about this fit, with a remedy: nothing significant, an ambiguity of aliases, a line
+        that is left over, a component that explains nothing or is hardly known, poor predictions of blocks that were
+        left out. Empty where there is nothing to say, and for approximations other than "markov".
     names_ : tuple of str, of length d + 1
         What the inputs and the output are called in figures: as a data frame or series has it, or plainly.
     X_mean_, X_scale_, y_mean_, y_scale_ : arrays and numbers
@@ -257,7 +263,10 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
         self.times_ = np.isin(np.arange(numbers.shape[1]), times)
         self.X_origin_ = origins or (0,) * numbers.shape[1]
         self.X_mean_, self.X_scale_, self.y_mean_, self.y_scale_ = units
-        self.model_, self.data_, self.posterior_, initial, self.history_, self.diagnostics_, offset, choice = found
+        self.model_, self.data_, self.posterior_, initial, self.history_, self.diagnostics_, offset, choice, said = (
+            found
+        )
+        self.warnings_ = list(said)
         self.y_mean_ = (self.y_mean_ + self.y_scale_ * offset)[()]
         self.initial_values_ = initial.in_units(units.X_mean, units.X_scale, units.y_scale)
         self.choice_ = None if choice is None else choice.in_units(units.X_scale)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core import as_level, at_least
-from ..models import Data, Moments
+from ..models import Data, MarkovGP, Moments
 from ..posterior import Band, LocalDraws, Prediction
 from .rows import complete_rows, separated
 from .times import numbers_of, outputs_of
@@ -85,7 +85,14 @@ def view_along(estimator: Any, axis: int, *, unit: str | None = None, resolution
 def local_functions(estimator: Any, X: np.ndarray, sizes: tuple[float, ...]) -> LocalDraws:
     """What the kernel says at inputs ``X [n, d]``, in the units of the data, or ``sizes`` of them."""
     inside = estimator.posterior_.local_functions(estimator._units.inputs(X), max_draws=DRAWS)
-    return inside.in_units(estimator.X_scale_ / np.array(sizes), estimator.y_scale_)
+    count = oscillations(estimator.model_) or None  # where nothing oscillates the background is shown
+    seen = LocalDraws(*(None if part is None else part[:, :, :count] for part in inside))
+    return seen.in_units(estimator.X_scale_ / np.array(sizes), estimator.y_scale_)
+
+
+def oscillations(model: Any) -> int | None:
+    """How many of a model's components oscillate, the first ones; None where all of them may."""
+    return model.oscillations if isinstance(model, MarkovGP) else None
 
 
 def inputs_along(estimator: Any, axis: int = 0, count: int | None = None) -> np.ndarray:

@@ -1,10 +1,12 @@
 """Where a fit begins: initial values found in the data, kernels that begin there, and the choice among several."""
 
+from .background import Null, fit_null
 from .centres import cluster_centres, inducing_inputs
 from .compare import Best, best_of
 from .cycles import Cycle, find_cycles
 from .initial import InitialValues, Spectrum, show_range
 from .kernels import builds, kernel_from, kernel_name, noise_from
+from .lines import Line, Lines, find_lines, nyquist
 from .markov import HARMONICS, likely_smoothness, markov_from, shortest_smoothness
 from .richer import Places, convolutional_from, noise_function, quadratic_from, smooth_kernel, with_cycles
 from .ridges import Ridge, find_ridges, frequency_grid, windowed_power
@@ -15,6 +17,9 @@ __all__ = [
     "Best",
     "Cycle",
     "InitialValues",
+    "Line",
+    "Lines",
+    "Null",
     "Places",
     "Ridge",
     "Spectrum",
@@ -24,7 +29,9 @@ __all__ = [
     "convolutional_from",
     "find_cycles",
     "find_initial_values",
+    "find_lines",
     "find_ridges",
+    "fit_null",
     "frequency_grid",
     "inducing_inputs",
     "kernel_from",
@@ -33,6 +40,7 @@ __all__ = [
     "markov_from",
     "noise_from",
     "noise_function",
+    "nyquist",
     "quadratic_from",
     "shortest_smoothness",
     "show_range",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Annotated, Any, TypeAlias, get_type_hints
 
@@ -60,6 +60,13 @@ class InitialValues:
         smoothness: Lengthscale of the frequencies a priori, in standard deviations of the inputs.
         harmonics: Number of harmonics ``[a]``, or one number for all: 1 for a sinusoid. The frequency is that of the
             first, the amplitude that of all together.
+        steady: Whether a component ``[a]`` is a line of the whole record, which keeps its frequency.
+        background_amplitude: Standard deviation ``[b]`` of what there is beside the components: red noise, a trend.
+        background_lengthscale: ``[b, 1]``, of these.
+        background_order: Matérn order ``[b]`` of these.
+        aliases: Other frequencies ``[m]`` that the data cannot tell from that of a line, and the frequencies of the
+            sampling by which they differ (zero where none explains it), ``[m, 2]``.
+        aliases_of: Integers ``[m, 3]``: of which component, sign s and multiple k in s · f + k · sampling.
         others: What windows of other widths found in a long record, at their own centres; None for other data.
     """
 
@@ -78,6 +85,12 @@ class InitialValues:
     rows: Unitless
     smoothness: Unitless = 1.0  # lengthscale of frequencies a priori, in std of the inputs
     harmonics: Unitless = 1  # [a]
+    steady: Unitless = False  # [a]
+    background_amplitude: Output = field(default_factory=lambda: np.zeros(0))
+    background_lengthscale: Length = field(default_factory=lambda: np.zeros((0, 1)))
+    background_order: Unitless = field(default_factory=lambda: np.zeros(0))
+    aliases: Frequency = field(default_factory=lambda: np.zeros((0, 2)))
+    aliases_of: Unitless = field(default_factory=lambda: np.zeros((0, 3), int))
     others: Annotated[tuple[InitialValues, ...] | None, "others"] = None
 
     @property
@@ -103,8 +116,26 @@ class InitialValues:
             sigma = show_range(self.amplitude[seen, a].reshape(int(seen.sum()), -1), ", ")
             several = f" with {harmonics[a]} harmonics" if harmonics[a] > 1 else ""
             frequency = f"{show_range(self.frequency[seen, a])} cycles per unit{several}"
-            lines.append(f"component {a + 1}: {frequency}, σ {sigma}{share}")
-        return "\n".join(lines)
+            steady = " throughout" if np.broadcast_to(self.steady, self.found.shape)[a] else ""
+            lines.append(f"component {a + 1}: {frequency}{steady}, σ {sigma}{share}")
+        for amplitude, lengthscale in zip(self.background_amplitude, self.background_lengthscale[:, 0], strict=True):
+            lines.append(f"background: lengthscale {lengthscale:.3g}, σ {amplitude:.3g}")
+        return "\n".join([*lines, *self.ambiguities()])
+
+    def ambiguities(self) -> list[str]:
+        """Which frequencies the data cannot tell from those that were found, in words."""
+        said = []
+        for a in np.unique(self.aliases_of[:, 0]):
+            mine = self.aliases_of[:, 0] == a
+            others = [
+                f"{f:.6g}" + (f" ({_alias_of(sign, k, window)})" if window else "")
+                for (f, window), (_, sign, k) in zip(self.aliases[mine], self.aliases_of[mine], strict=True)
+            ]
+            said.append(
+                f"component {a + 1} at f = {self.frequency[0, a, 0]:.6g} cycles per unit may be an alias of "
+                f"{' or '.join(others)}: at these times the data cannot tell them apart"
+            )
+        return said
 
     def channel(self, number: int) -> InitialValues:
         """What was found of one of several channels, by its ``number``."""
@@ -186,6 +217,14 @@ class InitialValues:
             values = np.log(self.frequency[:, a, 0])
             logarithm[:, a] = cubic @ np.linalg.lstsq(root[:, None] * cubic, root * values, rcond=None)[0]
         return dataclasses.replace(self, frequency=np.exp(logarithm)[..., None], gain=np.maximum(self.gain, 1.0))
+
+
+def _alias_of(sign: int, k: int, window: float) -> str:
+    """s · f + k · window in words."""
+    several = f"{abs(k)} × " if abs(k) > 1 else ""
+    if sign < 0:
+        return f"{several}{window:.4g} − f"
+    return f"f {'+' if k > 0 else '−'} {several}{window:.4g}"
 
 
 def show_range(values: np.ndarray, between: str = " × ") -> str:

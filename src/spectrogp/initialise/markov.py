@@ -9,7 +9,7 @@ import numpy as np
 
 from ..kernels import AbstractKernel, IntegratedPhase, MaternPhase, Sum, WarpedTime
 from ..models import ChannelGP, Gaussian, MarkovGP
-from ..parameters import GridFunctionGroup, Normal, Real
+from ..parameters import GridFunctionGroup, LogNormal, Normal, Positive, Real
 from .initial import InitialValues
 from .kernels import VARIES, builds, noise_from
 
@@ -21,6 +21,7 @@ SHARES = (0.5, 1.0)  # the same of short data, in standard deviations of the inp
 # priori, with the standard deviation of their logarithm, and where those that have lost their phase begin. What an
 # envelope's own turning could explain belongs to the frequency, unless the data say much else.
 COHERENT, SURE, LOOSE = (20.0, 40.0), 0.5, (3.0, 4.0)
+STRAYS = 0.3  # standard deviation of the frequency of a line, a priori, in cycles to the record
 HARMONICS = 6  # at most: those beyond cost as the square of their number, and say little more of the phase
 PULSES = 2  # harmonics from which on an envelope is of order one half: its roughness shows little, and it costs less
 
@@ -46,13 +47,29 @@ def markov_from(
         return ChannelGP(ones[0].kernel, amplitudes, [one.likelihood for one in ones], [one.offset for one in ones])
     count = initial.gain.shape[1]
     harmonics = np.minimum(np.broadcast_to(initial.harmonics, (count,)), HARMONICS)
-    if np.all(harmonics == 1):
-        kernel: Any = _term(initial, np.arange(count), 1, smoothness, long, loose)
-    else:
-        terms = [_term(initial, np.array([a]), int(harmonics[a]), smoothness, long, loose) for a in range(count)]
-        kernel = Sum(*terms) if count > 1 else terms[0]
+    steady = np.broadcast_to(initial.steady, (count,))
+    # Components that share a term share the prior of how much they vary; harmonics are those of one fundamental.
+    together = [np.flatnonzero(~steady), np.flatnonzero(steady)]
+    if np.any(harmonics > 1):
+        together = [np.array([a]) for a in range(count)]
+    if not np.any(initial.found) and len(initial.background_amplitude):  # nothing oscillates
+        together = []
+    terms: list[Any] = [
+        _term(initial, chosen, int(harmonics[chosen[0]]), smoothness, long, loose) for chosen in together if len(chosen)
+    ]
+    terms += [
+        MaternPhase(WarpedTime(_around(lengthscale)), None, _around(amplitude), order=float(order))
+        for amplitude, lengthscale, order in zip(
+            initial.background_amplitude, initial.background_lengthscale[:, 0], initial.background_order, strict=True
+        )
+    ]
+    kernel = Sum(*terms) if len(terms) > 1 else terms[0]
     # The mean of the data is that of the signal only if cycles are many and whole.
     return MarkovGP(kernel, Gaussian(noise_from(initial)), Real(0.0, Normal(0.0, max(initial.spread, 1e-3))))
+
+
+def _around(value: float) -> Positive:
+    return Positive(float(value), LogNormal(float(value), 1.0))
 
 
 @builds("matern")
@@ -75,12 +92,18 @@ def _term(
     weight = std**-2.0
     typical = np.exp(np.sum(weight * np.log(omega), axis=0) / np.sum(weight, axis=0))
     varies = float(np.sqrt(np.sum(weight * np.log(omega / typical) ** 2) / np.sum(weight)))
+    span = extent[1] - extent[0]
+    if np.all(np.broadcast_to(initial.steady, initial.gain.shape[1:])[chosen]):
+        # A line of the whole record strays by less than it can tell apart.
+        amplitude_of_change = STRAYS * 2.0 * np.pi / (span * float(np.max(typical)))
+    else:
+        amplitude_of_change = float(np.clip(1.5 * varies, *VARIES))
     frequency = GridFunctionGroup(
         extent,
         typical,
         shape=typical.shape,
         lengthscale=smoothness,
-        amplitude=float(np.clip(1.5 * varies, *VARIES)),
+        amplitude=amplitude_of_change,
         lengthscale_std=0.0,
         knots=max(_needed(extent, smoothness), LEAST)
         if long

@@ -15,7 +15,7 @@ own: what they gain in log likelihood adds up.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import gammainccinv
@@ -37,7 +37,7 @@ class Ridge(NamedTuple):
     """One component at the centres.
 
     ``frequency`` in cycles per unit, ``amplitude`` of the sinusoid in every channel, ``width`` of the window, ``gain``
-    in nats, and the ``signal`` that it explains at the data.
+    in nats, the ``signal`` that it explains at the data; chirp ``rate`` and ``wave``, by which it is known elsewhere.
     """
 
     frequency: np.ndarray  # [c]
@@ -45,6 +45,30 @@ class Ridge(NamedTuple):
     width: np.ndarray  # [c]
     gain: np.ndarray  # [c], zero where nothing significant was found
     signal: np.ndarray  # [channels, n], what it explains at the data
+    rate: np.ndarray  # [c]
+    wave: np.ndarray  # [c, channels], complex
+
+    def at(self, t: np.ndarray, centres: np.ndarray) -> np.ndarray:
+        """What it explains at any times, ``[channels, m]``: each takes the fits of the centres next to it."""
+        spacing, total = centres[1] - centres[0], np.zeros(len(t))
+        signal = np.zeros((self.wave.shape[1], len(t)))
+        for k, centre in enumerate(centres):
+            tau = t - centre
+            blend = np.exp(-0.5 * (tau / spacing) ** 2)
+            total += blend
+            if self.gain[k] > 0:
+                theta = 2.0 * np.pi * (self.frequency[k] * tau + 0.5 * self.rate[k] * tau**2)
+                signal += blend * (self.wave[k][:, None] * np.exp(1j * theta)).real
+        return signal / total
+
+    def windows(self, centres: np.ndarray) -> float:
+        """How many windows, one after the other, it is seen in."""
+        return float(np.sum(((centres[1] - centres[0]) / (LENGTH * self.width))[self.gain > 0]))
+
+    def price(self, centres: np.ndarray, highest: float) -> float:
+        """Nats that such a ridge gains by chance where it is seen, with the probability FALSE_ALARM a window."""
+        lengths = (centres[1] - centres[0]) / (LENGTH * self.width)
+        return float(np.sum((lengths * _chance(self.width, highest, self.wave.shape[1]))[self.gain > 0]))
 
 
 class _Cells(NamedTuple):
@@ -75,8 +99,7 @@ def find_ridge(t: np.ndarray, y: np.ndarray, weight: np.ndarray, centres: np.nda
     path = best_path(cells.gain, np.log(grid), JUMP * (CENTRES - 1) / (len(centres) - 1))
     rows = np.arange(len(centres))
     gain, width = cells.gain[rows, path], cells.width[rows, path]
-    frequency, amplitude = np.empty(len(centres)), np.empty((len(centres), len(y)))
-    fits = np.zeros((len(centres), *y.shape))
+    frequency, rates, waves = np.empty(len(centres)), np.empty(len(centres)), np.empty((len(centres), len(y)), complex)
     for k, centre in enumerate(centres):
         f, rate, tau = grid[path[k]], cells.rate[k, path[k]], t - centre
         windows = weight * np.exp(-0.5 * (tau / width[k]) ** 2)
@@ -96,16 +119,12 @@ def find_ridge(t: np.ndarray, y: np.ndarray, weight: np.ndarray, centres: np.nda
             f, rate = f[best], rate[best]
         theta = 2.0 * np.pi * (f * tau + 0.5 * rate * tau**2)
         design = np.column_stack([np.ones_like(t), np.cos(theta), np.sin(theta)])
-        frequency[k] = f
+        frequency[k], rates[k] = f, rate
         for c, root in enumerate(np.sqrt(windows)):
             solution = np.linalg.lstsq(root[:, None] * design, root * y[c], rcond=1e-6)[0]
-            amplitude[k, c] = np.hypot(*solution[1:])
-            fits[k, c] = (gain[k] > 0) * design[:, 1:] @ solution[1:]
-    # Each datum takes the fits of the centres next to it.
-    spacing = centres[1] - centres[0]
-    blend = np.exp(-0.5 * ((t - centres[:, None]) / spacing) ** 2)
-    signal = np.sum(blend[:, None] * fits, axis=0) / np.sum(blend, axis=0)
-    return Ridge(frequency, amplitude, width, gain, signal)
+            waves[k, c] = solution[1] - 1j * solution[2]
+    ridge = Ridge(frequency, np.abs(waves), width, gain, np.zeros_like(y), rates, waves)
+    return ridge._replace(signal=ridge.at(t, centres))
 
 
 def find_ridges(
@@ -163,6 +182,15 @@ def best_path(gain: np.ndarray, place: np.ndarray, std: float) -> np.ndarray:
     return np.array(path[::-1])
 
 
+def _chance(width: Any, highest: float, channels: int) -> Any:
+    """Nats that the best of all frequencies and rates gains by chance in a window, with the probability FALSE_ALARM.
+
+    Noise gains a sum of exponentially distributed numbers, one for each channel.
+    """
+    tried = np.maximum(highest * LENGTH * width, 1.0) * len(RATES)
+    return gammainccinv(channels, FALSE_ALARM / tried)
+
+
 def _cells(t: np.ndarray, y: np.ndarray, weight: np.ndarray, centres: np.ndarray, grid: np.ndarray) -> _Cells:
     span, spacing = np.ptp(t), centres[1] - centres[0]
     shape = len(centres), len(grid)
@@ -176,9 +204,7 @@ def _cells(t: np.ndarray, y: np.ndarray, weight: np.ndarray, centres: np.ndarray
     for width in np.array(WIDTHS) * span:
         windows = weight[:, None] * np.exp(-0.5 * (tau / width) ** 2)  # [channels, c, n]
         counts = effective(windows)
-        tried = np.maximum(grid[-1] * LENGTH * width, 1.0) * len(RATES)
-        # Noise gains a sum of exponentially distributed numbers, one for each channel.
-        chance = gammainccinv(len(y), FALSE_ALARM / tried)
+        chance = _chance(width, grid[-1], len(y))
         for rate in np.array(RATES) / width**2:
             chirp = np.exp(1j * np.pi * rate * tau**2)
             gain = np.full(shape, -chance)

@@ -289,6 +289,12 @@ class MarkovGP(AbstractModel):
         return (self,)
 
     @property
+    def oscillations(self) -> int:
+        """How many components have a phase; those of the background, which have none, are the last."""
+        pairs = zip(self.terms, self.realise()._counts(), strict=True)
+        return sum(components for term, (components, _) in pairs if term.phase is not None)
+
+    @property
     def terms(self) -> tuple[Any, ...]:
         """The ``MaternPhase`` kernels that the kernel is the sum of."""
         return self.kernel.terms if isinstance(self.kernel, Sum) else (self.kernel,)

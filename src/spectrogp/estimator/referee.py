@@ -1,0 +1,182 @@
+"""What a referee would ask of a fit along one input, and the answers that are warnings, in words and with a remedy."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from ..initialise import InitialValues, find_lines, nyquist
+from ..models import Data, MarkovGP
+from ..posterior import Posterior
+
+ROWS = 20_000  # next to each other that are looked at, at most
+BLOCKS, SHARE = 10, 0.2  # that are left out of the data, and their share of all rows
+LEVEL, WIDTH = 0.9, 1.645  # of intervals, and half their width in standard deviations
+CALIBRATED = 0.7  # share inside 90 % intervals, below which predictions of blocks that were left out are poor
+UNSEEN = 1e15  # error of a row that is not observed
+EDGE = 0.03  # of the frequency at which a search ends, within which a component is at its edge
+APART = 0.2  # of a frequency, by which fit and data may differ
+CENTRES = 60  # at which frequencies are looked at
+
+
+class Verdict(NamedTuple):
+    """Warnings, and how well blocks of rows are predicted from the others."""
+
+    warnings: list[str]
+    block_out: dict[str, float]
+
+
+def judge(model: MarkovGP, data: Data, posterior: Posterior, initial: InitialValues, unit: float) -> Verdict:
+    """Judge a fit.
+
+    Args:
+        model: At its optimum.
+        data: What it was fitted to, less the offset.
+        posterior: Its draws.
+        initial: What was found in the data.
+        unit: What inputs were divided by: frequencies are told in the units before.
+    """
+    record = _Stretch.of(data)
+    block_out = _block_out(model, record)
+    said = [sentence for sentence in _told(initial, unit) if model.oscillations]
+    if not model.oscillations:
+        low, high = initial.band[:, 0] / unit
+        said.append(
+            f"nothing significant: no oscillation between {low:.3g} and {high:.3g} cycles per unit stands out of noise "
+            "and background; n_components=1 fits one all the same, and longer or less noisy data may show one"
+        )
+    said += _of_components(model, record, posterior, initial, unit)
+    said += _of_residuals(record, _without_components(model, record), initial, unit)
+    if block_out["coverage"] < CALIBRATED:
+        said.append(
+            f"of rows that were left out in blocks {block_out['coverage']:.0%} lie inside 90 % intervals: predictions "
+            "in gaps and beyond the data are not to be trusted; something other than these components may be there"
+        )
+    return Verdict(said, block_out)
+
+
+class _Stretch(NamedTuple):
+    """Rows in the order of time: all, or those in the middle of a long record."""
+
+    t: np.ndarray
+    y: np.ndarray
+    error: np.ndarray
+
+    @classmethod
+    def of(cls, data: Data) -> _Stretch:
+        t = np.asarray(data.X)[:, 0]
+        order = np.argsort(t, kind="stable")
+        first = max((len(t) - ROWS) // 2, 0)
+        rows = order[first : first + ROWS]
+        return cls(t[rows], *(np.asarray(part)[rows] for part in (data.y, data.error)))
+
+    @property
+    def data(self) -> Data:
+        return Data(self.t, self.y, self.error)
+
+
+def _told(initial: InitialValues, unit: float) -> list[str]:
+    """Ambiguities of what was found, in the units in which frequencies are told."""
+    scale = np.array([unit])
+    told = initial.in_units(np.zeros(1), scale, 1.0).ambiguities()
+    return [f"{sentence}; times at other fractions of that period would tell" for sentence in told]
+
+
+def _block_out(model: MarkovGP, record: _Stretch) -> dict[str, float]:
+    """How rows are predicted that were left out in blocks: share inside 90 % intervals, and 1 − error / variance."""
+    n = len(record.t)
+    wide = max(int(SHARE * n / BLOCKS), 1)
+    starts = ((np.arange(BLOCKS) + 0.5) * n / BLOCKS - 0.5 * wide).astype(int)
+    rows = np.unique(np.clip(starts[:, None] + np.arange(wide), 0, n - 1))
+    error = record.error.copy()
+    error[rows] = UNSEEN
+    found = model.predict(Data(record.t, record.y, error), record.t[:, None])
+    noise = np.asarray(
+        model.realise().likelihood.scale_at(*map(jnp.asarray, (record.t[rows, None], record.error[rows])))
+    )
+    off = record.y[rows] - np.asarray(found.mean)[rows]
+    inside = np.abs(off) < WIDTH * np.sqrt(np.asarray(found.variance)[rows] + noise**2)
+    variance = max(float(np.var(record.y[rows])), 1e-300)
+    return {"coverage": float(np.mean(inside)), "r2": 1.0 - float(np.mean(off**2)) / variance}
+
+
+def _without_components(model: MarkovGP, record: _Stretch) -> np.ndarray:
+    """What the oscillations leave over: noise and background, which could hide one that was missed."""
+    X = record.t[:, None]
+    realised, timeline = model.realise(), model.prepare(record.data, X)
+    rest = record.y - np.asarray(realised.moments(timeline, jnp.asarray(X)).mean)
+    for a in range(model.oscillations, realised.count_components(jnp.asarray(X))):
+        rest = rest + np.asarray(realised.component_moments(timeline, jnp.asarray(X), jnp.asarray(a)).mean)
+    return rest
+
+
+def _of_residuals(record: _Stretch, residual: np.ndarray, initial: InitialValues, unit: float) -> list[str]:
+    """Whether a line is left over that no component explains."""
+    if len(np.unique(record.t)) < 8 or not np.any(residual):
+        return []
+    highest = min(nyquist(record.t), float(initial.band[1, 0]) or np.inf)
+    lines = find_lines(record.t, residual - np.mean(residual), record.error, highest, 1).lines
+    if not lines:
+        return []
+    f = lines[0].frequency / unit
+    return [
+        f"the residuals have a line at {f:.6g} cycles per unit (a period of {1.0 / f:.4g}) that no component explains; "
+        "n_components fits more of them"
+    ]
+
+
+def _of_components(
+    model: MarkovGP, record: _Stretch, posterior: Posterior, initial: InitialValues, unit: float
+) -> list[str]:
+    """Whether components are at an edge of the search, hardly known, hardly there, or not what the data show."""
+    said: list[str] = []
+    if not model.oscillations:
+        return said
+    X = np.linspace(record.t[0], record.t[-1], CENTRES)[:, None]
+    band = posterior.local_frequency(X, LEVEL, max_draws=100)
+    low, high = initial.band[:, 0]
+    realised, timeline = model.realise(), model.prepare(record.data, X)
+    for a in range(model.oscillations):
+        f = np.abs(np.asarray(band.mean)[:, a])
+        name = f"component {a + 1}"
+        if np.median(f) > (1.0 - EDGE) * high:
+            said.append(
+                f"{name} lies where the search ends, at {high / unit:.4g} cycles per unit: it may be the alias of a "
+                "faster one; highest_frequency says where to look"
+            )
+        if np.median(f) < low:
+            said.append(
+                f"{name} turns less than once in the data ({np.median(f) / unit:.3g} cycles per unit): it is a trend "
+                "rather than an oscillation"
+            )
+        if band.lower is not None and band.upper is not None:
+            wide = np.median(np.asarray(band.upper)[:, a] - np.asarray(band.lower)[:, a])
+            if wide > np.median(f):
+                said.append(
+                    f"the 90 % band of the frequency of {name} is as wide as the frequency itself: the data say "
+                    "nothing of it; fewer components may serve"
+                )
+        moments = realised.component_moments(timeline, jnp.asarray(X), jnp.asarray(a))
+        if float(np.mean(np.asarray(moments.mean) ** 2)) < float(np.mean(np.asarray(moments.variance))):
+            said.append(f"{name} explains nothing: it is smaller than what is known of it; fewer components may serve")
+    return said + _of_frequencies(model, posterior, initial)
+
+
+def _of_frequencies(model: MarkovGP, posterior: Posterior, initial: InitialValues) -> list[str]:
+    """Whether frequencies are those that the data alone show, where these show any."""
+    harmonics = np.broadcast_to(initial.harmonics, initial.found.shape)
+    if model.oscillations != len(harmonics) or np.any(harmonics > 1):
+        return []
+    fitted = np.abs(np.asarray(posterior.local_frequency(initial.centres, LEVEL, max_draws=20).mean))
+    said = []
+    for a in np.flatnonzero(initial.found):
+        seen = initial.gain[:, a] > 0
+        apart = np.median(np.abs(fitted[seen, a] / initial.frequency[seen, a, 0] - 1.0))
+        if apart > APART:
+            said.append(
+                f"the frequency of component {a + 1} is {apart:.0%} off what a periodogram of the data shows: compare "
+                "both in the overview, and give n_components if a component was lost"
+            )
+    return said

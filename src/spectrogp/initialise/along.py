@@ -1,0 +1,351 @@
+"""What there is along one input: components that change, steady lines, and a background beside them.
+
+Components that change are seen through windows: ridges (``ridges``), or, where there are more cycles than these can
+follow, tracks through all the data (``long``). Tones that stay the same are lines of the whole record (``lines``): it
+shows what is weaker than windows see, and faster than the average spacing allows. Both must be there beside a trend and
+red noise (``background``): the log likelihood of what they leave over, whose background is fitted again, has to rise by
+more than they gain by chance. Windows may be first and lines in what they leave over, or lines first and windows then;
+the one of these that the data are more likely with is taken; but both kinds only where windows leave a line over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .background import Covariance, Null, fit_band, fit_null
+from .frames import price
+from .lines import LEAST, Lines, find_lines, nyquist
+from .long import ROWS as NARROWEST
+from .long import Tracks, find_long
+from .ridges import CENTRES, FALSE_ALARM, LENGTH, SIGNIFICANT, WIDTHS, find_ridges, frequency_grid
+
+LONG = NARROWEST / (LENGTH * WIDTHS[-1])  # rows beyond which the windows of tracks are narrower than those of ridges
+FINEST = 8.0  # cycles to a row in the record, up to which tracks are looked for: their grid would be too large
+ENOUGH = 600  # rows that ridges look at, at most: twenty to each of the few cycles that they are for
+FEW = 4.0  # times as many cycles are looked for by ridges, where tracks have found no record of many
+TURNS = CENTRES / 2.0  # cycles beyond which a record is long: up to here ridges have two centres to a cycle
+SLOW = 2.0  # lengthscale of the process that is a trend, in spans
+BAND = 2.0  # nats that a process with a frequency gains, beside what its numbers cost
+FAINT = 0.1  # of the spread, of the background that there is where nothing else is
+
+
+class Record(NamedTuple):
+    """A record along one input: times ``t`` (sorted), outputs ``y`` (centred), errors and weights, all ``[n]``."""
+
+    t: np.ndarray
+    y: np.ndarray
+    error: np.ndarray
+    weight: np.ndarray
+
+    @property
+    def span(self) -> float:
+        """From the first to the last time."""
+        return float(self.t[-1] - self.t[0])
+
+    def null(self, signal: np.ndarray, near: Null | None = None, **options: Any) -> tuple[Null, float]:
+        """The background of what a signal leaves over, and its log likelihood."""
+        return fit_null(self.t, self.y - signal, self.error, near=near, **options)
+
+
+class Component(NamedTuple):
+    """One component: ``frequency``, ``amplitude`` (of the sinusoid) and ``gain`` at centres, and its ``signal [n]``.
+
+    ``price`` is what it gains by chance in its ``windows``, in nats, each with the probability FALSE_ALARM; ``steady``
+    is a line, whose frequency stays the same.
+    """
+
+    frequency: np.ndarray
+    amplitude: np.ndarray
+    gain: np.ndarray
+    signal: np.ndarray
+    price: float
+    windows: float = 1.0
+    harmonics: int = 1
+    steady: bool = False
+
+    @property
+    def cost(self) -> float:
+        """The price by which a component that is there is weighed against others.
+
+        It has the margin against chance once, not in each window. And frequency and rate of a window are the best on a
+        grid, not of all: the optimum of a fit gains half a nat for each.
+        """
+        return self.price + (max(self.windows, 1.0) - 1.0) * float(np.log(FALSE_ALARM)) - self.windows
+
+    @property
+    def typical(self) -> float:
+        """Its frequency where it is seen, on average."""
+        share = self.gain + 1e-300
+        return float(np.sum(share * self.frequency) / np.sum(share))
+
+
+class View(NamedTuple):
+    """Components that were seen at the same centres ``[c]``."""
+
+    centres: np.ndarray
+    components: list[Component]
+
+
+class Choice(NamedTuple):
+    """Components, lines among them, with the background beside them and the log likelihood less all costs."""
+
+    view: View
+    lines: Lines | None
+    null: Null
+    worth: float
+
+
+Windows = Callable[[np.ndarray, int | None, int], list[View]]
+
+
+def look_along(
+    record: Record, components: int | None, most: int, highest: float | None, rng: np.random.Generator
+) -> tuple[list[View], Lines | None, Null, np.ndarray]:
+    """Components of a record, in several views of which the first is the best; its lines; the background; the band.
+
+    Args:
+        record: The record.
+        components: Their number, or None for as many as are significant.
+        most: How many of these, at most.
+        highest: Where the search ends, in cycles per unit; None for where the times tell no more.
+        rng: For the rows that ridges look at.
+    """
+    most = most if components is None else components
+    windows, band = _windows(record, highest, rng)
+    limit = nyquist(record.t) if highest is None else highest
+    band = np.array([band[0], max(band[1], limit)])
+    none = np.zeros_like(record.y)
+    bent = record.null(none)
+    flat = record.null(none, bent[0], degree=0)
+    trend = none if flat[1] >= bent[1] else _trend(record, bent[0])
+    views = windows(record.y - trend, components, most)
+    first = _windows_first(record, views[0], components, most, limit, bent)
+    lines = find_lines(record.t, record.y, record.error, limit, most, near=bent[0])
+    if lines.lines:
+        left = None if components is None else components - len(lines.lines)
+        others: list[View] = [View(views[0].centres, [])]
+        if left != 0:
+            others = windows(record.y - trend - lines.signal, left, most - len(lines.lines))
+        second = _lines_first(record, others[0], lines, components)
+        # Windows that leave no line over need none; lines that leave nothing else need no windows.
+        enough = components is None and first.view.components and first.lines is None
+        mixed = any(not component.steady for component in second.view.components)
+        if not (enough and mixed) and second.worth > max(first.worth, _worth_as_band(record, first)):
+            return _all_views(second, others), second.lines, second.null, band
+    return _all_views(first, views), first.lines, first.null, band
+
+
+def background_of(record: Record, null: Null, signal: np.ndarray) -> list[tuple[float, float, float]]:
+    """Amplitude, lengthscale and order of the processes that are the background beside a signal: red noise, a trend."""
+    red = [process for process in null.processes if not process.frequency]
+    blocks = [(process.amplitude, process.lengthscale, process.order) for process in red]
+    flat = record.null(signal, null, degree=0)[1]
+    bent, likelihood = record.null(signal, null)
+    slow = any(process.order == 1.5 and process.lengthscale > record.span for process in red)
+    if likelihood > flat and not slow:
+        rest = record._replace(y=record.y - signal)
+        blocks.append((2.0 * float(np.std(_trend(rest, bent))), SLOW * record.span, 1.5))
+    return blocks
+
+
+def _trend(record: Record, null: Null) -> np.ndarray:
+    """The polynomial of the null, ``[n]``."""
+    covariance = Covariance(record.t, record.error, max(float(np.std(record.y)), 1e-12), null)
+    return np.asarray(covariance.design @ covariance.coefficients(record.y))
+
+
+# Components and lines
+
+
+def _windows_first(
+    record: Record, view: View, count: int | None, most: int, limit: float, bent: tuple[Null, float]
+) -> Choice:
+    """Components seen through windows, as far as they are there, and lines in what they leave over."""
+    kept, null, worth = _there(record, view.components, np.zeros_like(record.y), bent, count is not None)
+    worth += _margins(kept)
+    if count is not None or len(kept) == most:
+        return Choice(View(view.centres, kept), None, null, worth)
+    signal = _sum(kept, record)
+    lines = find_lines(record.t, record.y - signal, record.error, limit, most - len(kept), near=null)
+    if not lines.lines:
+        return Choice(View(view.centres, kept), None, null, worth)
+    worth = lines.likelihood - sum(part.cost for part in kept) - sum(line.price for line in lines.lines)
+    return Choice(_with_lines(View(view.centres, kept), lines), lines, lines.null, worth)
+
+
+def _lines_first(record: Record, view: View, lines: Lines, count: int | None) -> Choice:
+    """Lines, and components seen through windows in what they leave over."""
+    begin = lines.null, lines.likelihood
+    kept, null, worth = _there(record, view.components, lines.signal, begin, count is not None)
+    worth += _margins(kept) - sum(line.price for line in lines.lines)
+    return Choice(_with_lines(View(view.centres, kept), lines), lines, null, worth)
+
+
+def _there(
+    record: Record, candidates: list[Component], signal: np.ndarray, begin: tuple[Null, float], every: bool
+) -> tuple[list[Component], Null, float]:
+    """Those of several components that are there beside the background; and what all of it is worth.
+
+    One that is there makes the background smaller, and others show then that did not before. Those that turn less than
+    twice belong to the background.
+    """
+    kept: list[Component] = []
+    null, worth = begin
+    waiting = [component for component in candidates if every or np.any(component.gain > 0)]
+    while waiting:
+        left = []
+        for component in waiting:
+            trial, likelihood = record.null(signal + component.signal, null)
+            gain = likelihood - sum(part.price for part in (*kept, component)) - worth
+            turns = component.typical * record.span
+            if every or (gain > SIGNIFICANT and turns >= LEAST):
+                kept.append(component)
+                signal = signal + component.signal
+                null, worth = trial, worth + gain
+            else:
+                left.append(component)
+        if len(left) == len(waiting):
+            break
+        waiting = left
+    band = None if every else _band(record, waiting, signal, null)
+    if band is not None and band[2] - sum(part.price for part in kept) > worth + BAND:
+        kept.append(band[0])
+        null, worth = band[1], band[2] - sum(part.price for part in kept[:-1])
+    return [component for component in candidates if any(component is other for other in kept)], null, worth
+
+
+def _band(
+    record: Record, candidates: list[Component], signal: np.ndarray, null: Null
+) -> tuple[Component, Null, float] | None:
+    """That of several components which a process of its band explains best, with its null and log likelihood.
+
+    What loses its phase too often to be followed through windows may still be no red noise, but have a frequency.
+    """
+    t, rest, best = record.t, record.y - signal, None
+    for component in candidates:
+        limits = np.quantile(component.frequency[component.gain > 0], [0.1, 0.9]) * (0.7, 1.4)
+        low = max(float(limits[0]), LEAST / record.span)
+        if limits[1] > low:
+            frequency = float(np.clip(component.typical, low, limits[1]))
+            found = fit_band(t, rest, record.error, null, frequency, (low, float(limits[1])))
+            if best is None or found[1] > best[2]:
+                best = component, *found
+    return best
+
+
+def _worth_as_band(record: Record, choice: Choice) -> float:
+    """What components are worth with the strongest one as a process of its band, which pays for no window."""
+    changing = [component for component in choice.view.components if not component.steady]
+    if not changing:
+        return -np.inf
+    lines = choice.lines.lines if choice.lines else []
+    strongest = max(changing, key=lambda component: float(np.var(component.signal)))
+    others = signal_of(record, choice.view, choice.lines) - strongest.signal
+    found = _band(record, [strongest], others, choice.null)
+    costs = sum(line.price for line in lines) + sum(part.cost for part in changing) - strongest.cost
+    return -np.inf if found is None else found[2] - costs
+
+
+def _margins(components: list[Component]) -> float:
+    return sum(component.price - component.cost for component in components)
+
+
+def _with_lines(view: View, lines: Lines) -> View:
+    """A view with steady components beside those that it has."""
+    count = len(view.centres)
+    steady = [
+        Component(
+            np.full(count, line.frequency),
+            np.full(count, float(np.hypot(*line.wave))),
+            np.full(count, max(line.gain / count, 1.0)),
+            np.zeros(0),
+            line.price,
+            steady=True,
+        )
+        for line in lines.lines
+    ]
+    return View(view.centres, [*view.components, *steady])
+
+
+def _all_views(choice: Choice, views: list[View]) -> list[View]:
+    """The chosen view, and others like it with the same lines."""
+    changing = [component for component in choice.view.components if not component.steady]
+    others = []
+    if len(changing) == len(views[0].components):
+        others = [view for view in views[1:] if len(view.components) == len(changing)]
+    if choice.lines is not None:
+        others = [_with_lines(view, choice.lines) for view in others]
+    return [choice.view, *others]
+
+
+def _sum(components: list[Component], record: Record) -> np.ndarray:
+    return sum((component.signal for component in components), np.zeros_like(record.y))
+
+
+def signal_of(record: Record, view: View, lines: Lines | None) -> np.ndarray:
+    """What all components of a view are together at the rows, ``[n]``."""
+    changing = [component for component in view.components if not component.steady]
+    return _sum(changing, record) + (0.0 if lines is None else lines.signal)
+
+
+# Windows
+
+
+def _windows(record: Record, highest: float | None, rng: np.random.Generator) -> tuple[Windows, np.ndarray]:
+    """What looks at a record through windows, and the frequencies between which it looks."""
+    t, span = record.t, record.span
+    distinct = len(np.unique(t))
+    average = 0.45 * (distinct - 1) / span
+    limit = average if highest is None else highest
+    many = distinct > LONG and limit * span <= FINEST * len(t)
+    rows = np.sort(rng.permutation(len(t))[:ENOUGH])
+    end = highest
+    if distinct > LONG and highest is None:  # what tracks leave to be found has few cycles
+        end = min(float(frequency_grid(t)[-1]), FEW * TURNS / span)
+    grid = frequency_grid(t[rows], end)
+
+    def look(y: np.ndarray, count: int | None, most: int) -> list[View]:
+        centred = y - np.average(y, weights=record.weight)
+        every = find_long(t, centred[None], record.weight[None], limit, count, most) if many else []
+        if every and every[0].cycles >= TURNS:
+            return [_of_tracks(found, limit) for found in every]
+        return [_of_ridges(record, rows, centred, grid, count, most)]
+
+    return look, np.array([1.0 / span, limit if many else grid[-1]])
+
+
+def _of_tracks(found: Tracks, highest: float) -> View:
+    components = [
+        Component(
+            track.path.frequency,
+            np.linalg.norm(track.wave[..., 0], axis=1),
+            track.path.gain,
+            track.signal[0],
+            float(np.sum(track.path.alive)) / LENGTH * price(found.width, highest, track.path.harmonics),
+            float(np.sum(track.path.alive)) / LENGTH,
+            track.path.harmonics,
+        )
+        for track in found.tracks
+    ]
+    return View(found.centres, components)
+
+
+def _of_ridges(record: Record, rows: np.ndarray, y: np.ndarray, grid: np.ndarray, count: int | None, most: int) -> View:
+    t = record.t[rows]
+    centres = np.linspace(t.min(), t.max(), int(np.clip(len(t) // 4, 5, CENTRES)))
+    ridges = find_ridges(t, y[None, rows], record.weight[None, rows], centres, grid, count, most)
+    components = [
+        Component(
+            ridge.frequency,
+            ridge.amplitude[:, 0],
+            ridge.gain,
+            (ridge.signal if len(rows) == len(record.t) else ridge.at(record.t, centres))[0],
+            ridge.price(centres, float(grid[-1])),
+            ridge.windows(centres),
+        )
+        for ridge in ridges
+    ]
+    return View(centres, components)

@@ -1,0 +1,242 @@
+"""The search along one input: fast sums against direct ones, the null against dense matrices, signals that are known."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import spectrogp as sg
+from spectrogp.initialise import find_initial_values, find_lines, fit_null, nyquist
+from spectrogp.initialise.background import Covariance, Null, Process
+from spectrogp.initialise.lines import _Record
+from spectrogp.initialise.transform import fourier_sums
+
+DATA = os.environ.get("SPECTROGP_DATA")
+
+
+def star(seed, n=1000, amplitude=1.5, period=0.94):
+    """Nights of three seasons, at random fractions of the night: times, outputs, error bars."""
+    rng = np.random.default_rng(seed)
+    nights = np.array([day for day in range(1100) if day % 365 < 345 or n < 900])
+    t = np.sort(rng.choice(nights, n, replace=False)) + rng.uniform(-0.125, 0.125, n)
+    error = rng.uniform(0.7, 1.3, n)
+    return t, 5.0 + amplitude * np.cos(2 * np.pi * t / period + 1.0) + error * rng.normal(size=n), error
+
+
+def red(seed, n, length, even=True):
+    """An Ornstein–Uhlenbeck process."""
+    rng = np.random.default_rng(seed)
+    t = np.arange(float(n)) if even else np.sort(rng.uniform(0.0, n, n))
+    y = rng.normal(size=n)
+    for k, decay in enumerate(np.exp(-np.diff(t) / length), 1):
+        y[k] = decay * y[k - 1] + np.sqrt(1.0 - decay**2) * y[k]
+    return t, y
+
+
+# Sums, covariances, periodogram
+
+
+def test_fourier_sums_are_direct_sums():
+    """The window's tail is 1e-7 of its top, and sums have as much of the values' size."""
+    rng = np.random.default_rng(0)
+    t, values, step, count = np.sort(rng.uniform(3.0, 50.0, 200)), rng.normal(size=200), 1.0 / (5 * 47.0), 1500
+    direct = np.exp(2j * np.pi * step * np.outer(np.arange(count), t)) @ values
+    np.testing.assert_allclose(fourier_sums(t, values, step, count), direct, atol=1e-6 * np.sum(np.abs(values)))
+
+
+@pytest.mark.parametrize(
+    "processes",
+    [(), (Process(0.8, 1.7, 0.5),), (Process(0.8, 1.7, 1.5),), (Process(0.8, 1.7, 0.5), Process(0.5, 2.0, 1.5, 1.3))],
+)
+def test_null_is_its_dense_covariance(processes):
+    rng = np.random.default_rng(1)
+    t = np.sort(np.arange(80) * 0.1 + rng.uniform(0.0, 0.08, 80))
+    error, y = rng.uniform(0.1, 0.3, 80), rng.normal(size=80)
+    lag = np.abs(t[:, None] - t)
+    K = np.diag(error**2 + 0.2**2)
+    for amplitude, length, order, frequency in processes:
+        x = np.sqrt(2.0 * order) * lag / length
+        matern = np.exp(-x) * (1.0 if order == 0.5 else 1.0 + x)
+        K += amplitude**2 * matern * np.cos(2 * np.pi * frequency * lag)
+    design = 10.0 * np.polynomial.legendre.legvander(2.0 * (t - t[0]) / np.ptp(t) - 1.0, 2)
+    K += design @ design.T
+    expected = -0.5 * (y @ np.linalg.solve(K, y) + np.linalg.slogdet(2.0 * np.pi * K)[1])
+    found = Covariance(t, error, 1.0, Null(0.2, processes))
+    np.testing.assert_allclose(found.log_likelihood(y), expected, rtol=1e-7)
+    np.testing.assert_allclose(found.solve(y), np.linalg.solve(K, y), rtol=1e-4, atol=1e-5)
+
+
+def test_null_finds_the_numbers_of_red_noise():
+    """Standard errors of a lengthscale of 20 in 1000 rows: 2/√50 of it."""
+    t, y = red(3, 1000, 20.0)
+    null, _ = fit_null(t, y + 0.5 * np.random.default_rng(4).normal(size=1000), np.zeros(1000))
+    (process,) = null.processes
+    np.testing.assert_allclose([null.noise, process.amplitude], [0.5, 1.0], rtol=0.2)
+    np.testing.assert_allclose(process.lengthscale, 20.0, rtol=0.6)
+
+
+def test_periodogram_is_least_squares():
+    """Δχ² of a line is what a fit of it beside mean and trend gains, with error bars, by dense algebra."""
+    t, y, error = star(0, 200)
+    y, t = y - y.mean(), t - t[0]
+    record = _Record(t, y, error, Null(0.3), [])
+    frequency, gain, _ = record.periodogram(2.0)
+    root = 1.0 / np.sqrt(error**2 + 0.3**2)
+    trend = np.polynomial.legendre.legvander(2.0 * t / t[-1] - 1.0, 2)
+    chosen = np.argsort(-gain)[:5]
+    for f, exact, fast in zip(frequency[chosen], record.exact(frequency[chosen]), gain[chosen], strict=True):
+        waves = np.column_stack([trend, np.cos(2 * np.pi * f * t), np.sin(2 * np.pi * f * t)])
+        rest = [
+            np.sum((root * y - (root[:, None] * X) @ np.linalg.lstsq(root[:, None] * X, root * y)[0]) ** 2)
+            for X in (trend, waves)
+        ]
+        np.testing.assert_allclose(exact, rest[0] - rest[1], rtol=2e-3)  # the trend has a prior of ten deviations
+        np.testing.assert_allclose(fast, exact, rtol=0.25)  # where its information is that of other frequencies
+
+
+def test_nyquist_of_a_sampling_pattern():
+    rng = np.random.default_rng(0)
+    t = np.arange(400.0)
+    np.testing.assert_allclose(nyquist(t), 0.5, rtol=5e-3)
+    np.testing.assert_allclose(nyquist(np.delete(t, np.arange(100, 220))), 0.5, rtol=5e-3)
+    np.testing.assert_allclose(nyquist(t + rng.uniform(-0.05, 0.05, 400)), 0.5, rtol=5e-3)  # nearly even, as months
+    assert nyquist(np.sort(rng.uniform(0.0, 400.0, 400))) > 4.0  # ten times the average
+
+
+# Lines
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_star_with_daily_aliases(seed):
+    """σ of the frequency is √6 σ / (π A T √N) = 1.5e-5 cycles a day: 1e-4 is far outside."""
+    t, y, error = star(seed)
+    found = find_lines(t, y - y.mean(), error, nyquist(t), 3)
+    assert [round(line.frequency * 0.94, 4) for line in found.lines] == [1.0]
+    assert not found.lines[0].aliases
+
+
+def test_aliases_are_named():
+    """A line that is hardly there is as likely one day away, and that is said in words."""
+    t, y, error = star(1, 700, amplitude=0.27)
+    found = find_initial_values(t, y, error)
+    (a,) = np.flatnonzero(found.found)
+    candidates = np.append(found.aliases[:, 0], found.frequency[0, a, 0])
+    assert np.min(np.abs(candidates * 0.94 - 1.0)) < 1e-3
+    assert len(found.aliases)
+    said = str(found)
+    assert "may be an alias of" in said and ("f + 1" in said or "f − 1" in said or "− f" in said)
+
+
+def test_a_line_among_many_rows():
+    """A tenth of the noise in 20,000 uneven rows, at four times the average Nyquist frequency."""
+    rng = np.random.default_rng(2)
+    t = np.sort(rng.uniform(0.0, 2000.0, 20_000))
+    y = 0.1 * np.cos(2 * np.pi * 21.3 * t) + rng.normal(size=t.size)
+    (line,) = find_lines(t, y, np.zeros_like(t), nyquist(t), 3).lines
+    np.testing.assert_allclose(line.frequency, 21.3, atol=1e-4)
+
+
+def test_a_line_in_red_noise():
+    t, y = red(5, 400, 20.0)
+    found = find_initial_values(t, y + np.cos(2 * np.pi * 0.11 * t))
+    assert found.steady.tolist() == [True]
+    np.testing.assert_allclose(found.frequency[0, 0, 0], 0.11, rtol=2e-3)
+    assert len(found.background_amplitude) == 1
+
+
+# Nothing
+
+
+@pytest.mark.parametrize("even", [True, False])
+@pytest.mark.parametrize("kind", ["white", "red", "walk", "line", "parabola"])
+def test_noise_and_trends_have_no_components(kind, even):
+    t, y = red(11, 300, 15.0, even)
+    rng = np.random.default_rng(12)
+    x = t / 300.0
+    y = {
+        "white": rng.normal(size=300),
+        "red": y,
+        "walk": np.cumsum(rng.normal(size=300)),
+        "line": 5.0 * x + rng.normal(size=300),
+        "parabola": 20.0 * (x - 0.4) ** 2 + rng.normal(size=300),
+    }[kind]
+    found = find_initial_values(t, y)
+    assert not np.any(found.found)
+    assert len(found.background_amplitude) >= 1
+
+
+# A background beside components
+
+
+def test_a_trend_is_no_component():
+    rng = np.random.default_rng(0)
+    t = np.linspace(0.0, 10.0, 300)
+    y = np.cos(2 * np.pi * (t + 0.075 * t**2)) + 3.0 * t - 0.3 * t**2 + 0.2 * rng.normal(size=300)
+    found = find_initial_values(t, y)
+    assert found.found.tolist() == [True]
+    truth = 1.0 + 0.15 * found.centres[:, 0]
+    assert np.median(np.abs(found.frequency[:, 0, 0] / truth - 1.0)) < 0.02
+    assert found.background_lengthscale[-1, 0] > 10.0
+
+
+def test_two_tones_beside_a_random_walk():
+    rng = np.random.default_rng(3)
+    t = np.linspace(0.0, 10.0, 300)
+    tones = np.cos(2 * np.pi * 2.0 * t) + 0.7 * np.cos(2 * np.pi * 3.3 * t)
+    found = find_initial_values(t, tones + 0.15 * np.cumsum(rng.normal(size=300)))
+    np.testing.assert_allclose(np.sort(found.frequency[0, found.found, 0]), [2.0, 3.3], rtol=0.01)
+    assert found.steady.all() and len(found.background_amplitude)
+
+
+# Fits
+
+
+@pytest.fixture(scope="module")
+def of_noise():
+    rng = np.random.default_rng(0)
+    t = np.arange(120.0)
+    return t, sg.SpectralGPRegressor(random_state=0, n_draws=20).fit(t, rng.normal(size=120))
+
+
+def test_nothing_significant_is_said(of_noise):
+    t, model = of_noise
+    assert "nothing significant" in model.warnings_[0]
+    assert model.warnings_[0] in model.summary()
+    assert model.instantaneous_frequency(t).mean.shape == (120, 0)
+    assert sg.plots.summary(model.report())["components"] == []
+    np.testing.assert_allclose(model.predict(t).std(), 0.0, atol=0.5)  # noise is not followed
+    assert 0.8 < model.diagnostics_["block_out"]["coverage"] <= 1.0
+
+
+def test_a_fit_of_nothing_is_drawn_and_kept(of_noise, tmp_path):
+    t, model = of_noise
+    model.plot().savefig(tmp_path / "overview.png")
+    model.save(tmp_path / "model.safetensors")
+    again = sg.load(tmp_path / "model.safetensors")
+    assert again.warnings_ == model.warnings_
+    np.testing.assert_array_equal(again.predict(t), model.predict(t))
+
+
+def test_a_line_that_no_component_explains_is_told():
+    rng = np.random.default_rng(1)
+    t = np.arange(200.0)
+    y = 2.0 * np.cos(2 * np.pi * 0.05 * t) + np.cos(2 * np.pi * 0.21 * t) + 0.2 * rng.normal(size=200)
+    model = sg.SpectralGPRegressor(n_components=1, random_state=0, n_draws=20).fit(t, y)
+    fitted = float(np.median(model.instantaneous_frequency(t).mean))
+    (said,) = (sentence for sentence in model.warnings_ if "residuals" in sentence)
+    missed = float(said.split(" line at ")[1].split()[0])
+    np.testing.assert_allclose(sorted([fitted, missed]), [0.05, 0.21], rtol=0.01)
+
+
+@pytest.mark.skipif(DATA is None, reason="SPECTROGP_DATA names no directory with the real records")
+def test_carbon_dioxide_has_years_and_a_trend():
+    table = np.genfromtxt(Path(DATA) / "first/co2m_train.csv", delimiter=",", names=True, dtype=None, encoding="utf-8")
+    days = (table["date"].astype("datetime64[D]") - np.datetime64("1958-01-01")).astype(float)
+    seen = np.isfinite(table["co2"])
+    found = find_initial_values(days[seen] / 365.25, table["co2"][seen])
+    frequency = np.sort(found.frequency[0, found.found, 0])
+    np.testing.assert_allclose(frequency[:2], [1.0, 2.0], atol=2e-3)
+    assert found.background_lengthscale.max() > 37.0
