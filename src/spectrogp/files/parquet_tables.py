@@ -64,7 +64,8 @@ def kinds_of(path: Path) -> dict[str, str]:
     with _opened(path) as file:
         schema = file.schema_arrow
         text = [name for name in schema.names if _is_text(arrow, schema.field(name).type)]
-        first = next(file.iter_batches(looked_at(len(text)), columns=text), None) if text else None
+        rows = looked_at(len(text))
+        first = next(file.iter_batches(rows, columns=text), None) if text and rows else None
     return {
         field.name: _kind(arrow, field.type)
         if field.name not in text or first is None
