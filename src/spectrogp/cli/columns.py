@@ -25,6 +25,7 @@ _TIMES = frozenset(
     )
 )
 _ERRORS = frozenset(re.findall(r"\w+", "e err errs error errors sigma uncertainty uncertainties unc std stdev sd"))
+LARGEST = 1_000  # columns of a table that the rule looks at
 _NUMBERS = {"", "index", "row", "id", "unnamed"}  # columns that count the rows
 
 
@@ -60,6 +61,8 @@ def chosen_columns(path: Path, x: list[str] | None, y: str | None, error: str | 
         raise TableError(f"column {quoted(twice[0])} is asked for twice: --x, --y and --error name different columns")
     if x and y is not None:
         return Columns(tuple(x), y, error)
+    if len(kinds) > LARGEST:
+        raise TableError(f"{path} has {len(kinds):,} columns: name the inputs by --x and the output by --y")
     rule = _Rule(path, kinds, given)
     if not x:
         x = [rule.input(y)]

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..files import TableError, read_table
+from ..files import TableError, listed, quoted, read_table
 from .columns import Columns, chosen_columns
 
 _FORMATS = {b"PAR1": ".parquet", b"RIFF": ".wav"}  # by how they begin; all else is text
@@ -61,10 +61,10 @@ def read_rows(path: Path, x: list[str] | None, y: str | None, error: str | None,
     names = [*columns.x, columns.y, *([] if columns.error is None else [columns.error])]
     table = read_table(path, names, missing=not strict)
     if table[columns.y].dtype.kind == "M":
-        raise TableError(f"{path}, column {columns.y!r}: outputs are numbers, but these are times")
+        raise TableError(f"{path}, column {quoted(columns.y)}: outputs are numbers, but these are times")
     gone = np.any([_missing(column) for column in table.values()], axis=0)
     if np.all(gone):
-        raise TableError(f"{path} has no row in which none of {', '.join(map(repr, names))} is missing")
+        raise TableError(f"{path} has no row in which none of {listed(names)} is missing")
     table = {name: column[~gone] for name, column in table.items()}
     known = None if columns.error is None else table[columns.error]
     return Rows(columns, inputs_of(table, columns.x), table[columns.y], known, int(np.sum(gone)))

@@ -274,9 +274,3 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
         self.diagnostics_["rows_left_out"] = left_out
         self.names_ = names_for(self.n_features_in_, getattr(self, "feature_names_in_", None), called)
         return self
-
-    def __sklearn_tags__(self) -> Any:
-        """What scikit-learn may expect: rows with missing values are left out."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags

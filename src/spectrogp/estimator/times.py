@@ -57,7 +57,7 @@ def numbers_of(X: Any, origins: tuple[Origin, ...] | None = None, *, single: boo
         return _gathered(X, changed)
     if hasattr(X, "to_frame"):  # a column of pandas, or an index, whose name is none of an input
         return numbers_of(X.to_frame() if hasattr(X, "index") else without_zone(X), origins)
-    if hasattr(X, "__array__") and np.ndim(X) == 1:  # of another library
+    if hasattr(X, "__array__") and getattr(X, "ndim", None) == 1:  # of another library
         X = np.asarray(X)
     if not isinstance(X, np.ndarray | list | tuple):
         return Inputs(X, [], ())

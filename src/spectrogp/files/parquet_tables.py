@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -59,18 +60,19 @@ def read_raw(path: Path) -> dict[str, np.ndarray]:
 
 
 def kinds_of(path: Path) -> dict[str, str]:
-    """What every column holds: by its type, and text by its first rows."""
+    """What every column holds: by its type, and text by its first rows, unless it is longer than numbers are."""
     arrow, _ = _arrow(path)
     with _opened(path) as file:
-        schema = file.schema_arrow
-        text = [name for name in schema.names if _is_text(arrow, schema.field(name).type)]
-        first = next(file.iter_batches(looked_at(len(text)), columns=text), None) if text else None
-    return {
-        field.name: _kind(arrow, field.type)
-        if field.name not in text or first is None
-        else kind_of([cell or "" for cell in first[field.name].to_pylist()])
-        for field in schema
-    }
+        kinds = {field.name: _kind(arrow, field.type) for field in file.schema_arrow}
+        times = Counter(file.schema_arrow.names)
+        text = [f.name for f in file.schema_arrow if _is_text(arrow, f.type) and times[f.name] == 1]
+        rows = 0 if _unpacked(file.metadata) > _longest(file.metadata) else looked_at(len(text))
+    if text and rows:
+        with _opened(path, read_dictionary=text) as file:
+            first = next(file.iter_batches(rows, columns=text), None)
+        if first is not None:
+            kinds |= {name: kind_of([cell or "" for cell in first[name].to_pylist()]) for name in text}
+    return kinds
 
 
 def _kind(arrow: Any, kind: Any) -> str:
@@ -94,13 +96,23 @@ def written(path: Path, columns: dict[str, np.ndarray]) -> bytes:
 
 def _refuse_long_values(path: Path, metadata: Any) -> None:
     """Refuse a file that would unpack to more bytes than numbers and times have, however they are written."""
-    # Of the sizes of single columns pyarrow 26 speaks in a way that ends the process if a file is damaged.
-    size = sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups))
-    if size > 2**20 + 2 * LONGEST_CELL * metadata.num_rows * metadata.num_columns:
+    size = _unpacked(metadata)
+    if size > _longest(metadata):
         raise TableError(
             f"{path} unpacks to {size:,} bytes, too many for {metadata.num_rows:,} rows of {metadata.num_columns:,} "
             "columns of numbers and times: name the columns to read"
         )
+
+
+def _unpacked(metadata: Any) -> int:
+    """Bytes of all values."""
+    # Of the sizes of single columns pyarrow 26 speaks in a way that ends the process if a file is damaged.
+    return sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups))
+
+
+def _longest(metadata: Any) -> int:
+    """Bytes that numbers and times take at most, however they are written."""
+    return int(2**20 + 2 * LONGEST_CELL * metadata.num_rows * metadata.num_columns)
 
 
 def _converted(arrow: Any, column: Any, place: Place, missing: bool) -> np.ndarray:

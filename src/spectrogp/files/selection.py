@@ -41,7 +41,9 @@ def refuse_too_many_values(path: Path, rows: int, columns: int) -> None:
 
 
 def looked_at(columns: int) -> int:
-    """Rows that tell what so many columns hold: fewer of a wide table."""
+    """Rows that tell what so many columns hold: fewer of a wide table, and none where they are to be named."""
+    if columns > COLUMNS:
+        return 0
     return int(min(max(1_000_000 // max(columns, 1), 1), LOOKED_AT))
 
 
