@@ -68,7 +68,7 @@ class Component(NamedTuple):
 
     @property
     def cost(self) -> float:
-        """The price by which a component that is there is weighed against others.
+        """The price by which a component is weighed against others and against none.
 
         It has the margin against chance once, not in each window. And frequency and rate of a window are the best on a
         grid, not of all: the optimum of a fit gains half a nat for each.
@@ -165,7 +165,6 @@ def _windows_first(
 ) -> Choice:
     """Components seen through windows, as far as they are there, and lines in what they leave over."""
     kept, null, worth = _there(record, view.components, np.zeros_like(record.y), bent, count is not None)
-    worth += _margins(kept)
     if count is not None or len(kept) == most:
         return Choice(View(view.centres, kept), None, null, worth)
     signal = _sum(kept, record)
@@ -180,7 +179,7 @@ def _lines_first(record: Record, view: View, lines: Lines, count: int | None) ->
     """Lines, and components seen through windows in what they leave over."""
     begin = lines.null, lines.likelihood
     kept, null, worth = _there(record, view.components, lines.signal, begin, count is not None)
-    worth += _margins(kept) - sum(line.price for line in lines.lines)
+    worth -= sum(line.price for line in lines.lines)
     return Choice(_with_lines(View(view.centres, kept), lines), lines, null, worth)
 
 
@@ -196,24 +195,21 @@ def _there(
     null, worth = begin
     waiting = [component for component in candidates if every or np.any(component.gain > 0)]
     while waiting:
-        left = []
-        for component in waiting:
-            trial, likelihood = record.null(signal + component.signal, null)
-            gain = likelihood - sum(part.price for part in (*kept, component)) - worth
-            turns = component.typical * record.span
-            if every or (gain > SIGNIFICANT and turns >= LEAST):
-                kept.append(component)
-                signal = signal + component.signal
-                null, worth = trial, worth + gain
-            else:
-                left.append(component)
-        if len(left) == len(waiting):
+        trials = [record.null(signal + component.signal, null)[1] - component.cost for component in waiting]
+        turns = [every or component.typical * record.span >= LEAST for component in waiting]
+        best = int(np.argmax(np.where(turns, trials, -np.inf)))
+        gain = trials[best] - sum(part.cost for part in kept) - worth
+        if not every and not (turns[best] and gain > SIGNIFICANT):
             break
-        waiting = left
+        kept.append(waiting.pop(best))
+        signal = signal + kept[-1].signal
+        # The background of what is left may be of another kind.
+        null, likelihood = record.null(signal)
+        worth = likelihood - sum(part.cost for part in kept)
     band = None if every else _band(record, waiting, signal, null)
-    if band is not None and band[2] - sum(part.price for part in kept) > worth + BAND:
+    if band is not None and band[2] - sum(part.cost for part in kept) > worth + BAND:
         kept.append(band[0])
-        null, worth = band[1], band[2] - sum(part.price for part in kept[:-1])
+        null, worth = band[1], band[2] - sum(part.cost for part in kept[:-1])
     return [component for component in candidates if any(component is other for other in kept)], null, worth
 
 
@@ -247,10 +243,6 @@ def _worth_as_band(record: Record, choice: Choice) -> float:
     found = _band(record, [strongest], others, choice.null)
     costs = sum(line.price for line in lines) + sum(part.cost for part in changing) - strongest.cost
     return -np.inf if found is None else found[2] - costs
-
-
-def _margins(components: list[Component]) -> float:
-    return sum(component.price - component.cost for component in components)
 
 
 def _with_lines(view: View, lines: Lines) -> View:
