@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,10 @@ from scipy.cluster.vq import kmeans2
 
 def cluster_centres(X: np.ndarray, count: int, seed: Any) -> np.ndarray:
     """Centres ``[count, d]`` of clusters of inputs ``X [n, d]``, by k-means from a k-means++ start with a ``seed``."""
-    return np.asarray(kmeans2(X, count, minit="++", seed=seed)[0])
+    with warnings.catch_warnings():
+        # Rows that are equal in many columns can leave a cluster empty: its centre stays where it was, which will do.
+        warnings.filterwarnings("ignore", message="One of the clusters is empty")
+        return np.asarray(kmeans2(X, count, minit="++", seed=seed)[0])
 
 
 def inducing_inputs(X: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
