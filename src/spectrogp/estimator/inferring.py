@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import numpy as np
@@ -30,7 +30,7 @@ from ..posterior import Posterior
 from .settings import Settings
 
 THIN = 10  # steps of SG-HMC for each draw
-TARGETS = 8192  # rows, at most, whose information about functions stands for that of all
+TARGETS = 4096  # rows, about, whose information about functions stands for that of all
 INFORMED = 30  # neighbours, at most, of each row of an exact model, for the same
 
 
@@ -52,19 +52,23 @@ def infer(
         return sampled(settings, model, data, key, stage), []
     if near is not None:
         roles = _drawn_roles(model)
-        return sample_fisher(model, near, draws=settings.n_draws, key=key, roles=roles), []
+        return sample_fisher(model, _some(near), draws=settings.n_draws, key=key, roles=roles), []
     return _laplace(settings, model, data, key, stage.progress)
+
+
+def _some(near: Neighbourhoods) -> Neighbourhoods:
+    """Every so manyth of many: their information stands for that of all."""
+    members = np.asarray(near.members)
+    return dataclasses.replace(near, members=members[:: max(1, round(len(members) / TARGETS))])
 
 
 def neighbourhoods(model: Any, data: Any, seed: int) -> Neighbourhoods | None:
     """Those whose information the posterior is made of, of models that have it; None for others.
 
-    Of many rows, some stand for all. An exact model of one input has few function values, whose curvature is followed
-    directly.
+    An exact model of one input has few function values, whose curvature is followed directly.
     """
     if isinstance(model, models.NeighbourGP):
-        rows = np.random.default_rng(seed).permutation(data.size)[:TARGETS]
-        return dataclasses.replace(data, members=np.asarray(data.members)[np.sort(rows)])
+        return cast("Neighbourhoods", data)
     if isinstance(model, models.ExactGP) and data.X.shape[1] > 1:
         order, kernel = models.random_order(data.size, seed), model.realise().kernel
         return Neighbourhoods.under(kernel, data, order, min(INFORMED, data.size - 1), "correlation")

@@ -41,6 +41,7 @@ STAGE, AVERAGE = 100, 60  # steps between two looks at the held-out rows; their 
 BATCH = 512
 FAST, CAREFUL = 3.0, 1.5  # times the learning rate: without functions of the input, and with them
 WIDER = (2, 4)  # times as many neighbours that are tried for predictions
+FINEST, EACH, VALUES = 100, 200, 2100  # places of functions: at most, rows to each, and values of all functions
 ENOUGH = 0.003  # nats of a row that a stage gains, if another is to follow
 
 
@@ -173,7 +174,9 @@ def climb(
     if cycles:
         kernel = with_cycles(best.model.kernel, cycles, X)
         best = tried("cycles", NeighbourGP(kernel, best.model.likelihood), best, FAST)
-    places = Places.of(best.model.kernel, X, settings.n_knots, seed)
+    # More rows tell finer functions, as long as these have no more values than a step can carry.
+    finer = min(FINEST, data.size // EACH, VALUES // (3 * (2 * X.shape[1] + 1)))
+    places = Places.of(best.model.kernel, X, max(settings.n_knots, finer), seed)
     kernel, noise = best.model.kernel, best.model.likelihood.noise
     best = tried("noise as a function", NeighbourGP(kernel, Gaussian(noise_function(noise, places))), best, CAREFUL)
     before, likelihood = best, best.model.likelihood

@@ -73,7 +73,8 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
         it. "markov" compares them on all rows; those of long records are what windows of other widths found.
     n_knots : int, default=30
         Number of inducing inputs of each function of the kernel: how finely a function can change. "markov" has as many
-        as its functions, whose smoothness it chooses, need.
+        as its functions, whose smoothness it chooses, need; a ladder of several inputs up to 100, where rows are many
+        and inputs few.
     n_inducing : int, default=100
         Number of inducing inputs of "sgpr", "svgp" and "full-scale".
     n_neighbours : int, default=20

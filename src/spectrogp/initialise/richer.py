@@ -1,7 +1,7 @@
 """Kernels of several inputs that begin where simpler ones ended: from a squared exponential to functions of the input.
 
-Functions live in units of the squared exponential's lengthscales: they vary along the inputs that matter, over as much
-of them as the data cover, however many other inputs there are.
+Functions vary along the inputs that matter to the squared exponential, over as much of them as the data cover, however
+many other inputs there are.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ class Places(NamedTuple):
     def of(cls, kernel: AbstractKernel, X: np.ndarray, count: int, seed: int) -> Places:
         """From a squared exponential (alone or beside cycles), inputs, and the number of places.
 
-        In units of the kernel's lengthscales, the places are centres of clusters of the inputs, and the functions
-        reach as far as the inputs scatter: Σ_d var(x_d)/λ_d² = 1.
+        An input matters by r = min(1, std/ℓ), and functions reach √(Σ r²) standard deviations over r along it: as far
+        as the inputs scatter, along those that matter. The places are centres of clusters in these units.
 
         Args:
             kernel: A fitted squared exponential, alone or beside cycles.
@@ -82,11 +82,15 @@ class Places(NamedTuple):
         """
         lengthscale = _smooth(kernel).lengthscale
         rows = np.random.default_rng(seed).permutation(len(X))[:SOME]
-        scaled = X[rows] / lengthscale
-        reach = np.sqrt(max(float(np.sum(scaled.var(axis=0))), 1e-12))
+        std = X[rows].std(axis=0)
+        matters = np.minimum(1.0, std / lengthscale)
+        # A constant input has neither a spread nor a say.
+        unit = np.where(std > 0, std / np.maximum(matters, 1e-300), lengthscale)
+        reach = max(float(np.sqrt(np.sum(matters**2))), 1e-6) * unit
+        scaled = X[rows] / reach
         distinct = np.unique(scaled, axis=0)
         Z = distinct if len(distinct) <= count else cluster_centres(scaled, count, seed)
-        return cls(Z * lengthscale, reach * lengthscale)
+        return cls(Z * reach, reach)
 
     def function(self, initial: Any, **options: Any) -> FunctionGroup:
         """Functions that begin at a constant value.
