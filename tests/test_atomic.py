@@ -133,6 +133,7 @@ OTHERWISE = {
     "files/atomic.py": "it is the writer",
     "experiments/jobs.py": "a log that lines are added to",
     "core/compilation.py": "programs, of which only whole ones are kept",
+    "cli/tables.py": "standard input, in a directory that is gone once it is read",
     "cli/terminal.py": "standard output, sent nowhere once it is closed",
 }
 WRITES = re.compile(

@@ -107,7 +107,6 @@ CASES = [
     Case("rows of several lengths", "X: .*inhomogeneous", "X: .*inhomogeneous", X=[[0.0], [1.0, 2.0], [3.0]]),
     Case("fewer outputs", r"y must have shape \[n\] with n = 12", y=Y[:-1]),
     Case("more outputs", r"y must have shape \[n\] with n = 12", y=np.append(Y, 0.0)),
-    Case("two columns of outputs", "y should be a 1d array", y=np.column_stack([Y, Y])),
     Case("a single output", "y should be a 1d array", y=1.0),
     Case("a column too many", FINITE, "2 features, but", X=np.column_stack([T, T**2])),
     # Types that stand for numbers

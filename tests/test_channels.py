@@ -203,7 +203,7 @@ def test_a_tone_too_weak_for_each_channel_is_found_in_all(rows):
     t, y = weak(rows, rows / 14.0, 0.62 if rows == 130 else 0.34, 4, seed=1)
     y[5:9, 2] = np.nan
     options = {"highest_frequency": 3.0}
-    alone = find_initial_values(t, y[:, 0], **options)
+    alone = find_initial_values(t, y[:, :1], **options)  # as a channel: through windows
     assert not np.any(alone.found)
     found = find_initial_values(t, y, **options)
     assert np.any(found.found)

@@ -356,6 +356,7 @@ CALLS = {
         "at": lambda found: found.at(0, 1),
         "at_point": lambda _: posterior.Posterior.at_point(models.ExactGP(mixture(), 0.3)),
         "band": lambda found: found.band(width),
+        "channel": lambda _: posterior.Posterior.at_point(channels()).channel(1),
         "components": lambda found: found.components(DATA, X),
         "covariance": lambda found: found.covariance(DATA, X, noise=True),
         "draw": lambda found: found.draw(DATA, X, key=0, num_samples=2),

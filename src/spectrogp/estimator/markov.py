@@ -70,7 +70,9 @@ def fit_markov(
     """
     work, given = Work(np.random.default_rng(seed), progress), data
     data, inside = _thinned(initial, given)
-    initial, doubtful = _without_doubtful_background(initial)
+    doubtful = initial
+    if len(data) == 1:
+        initial, doubtful = _without_doubtful_background(initial)
     rows = max(part.size for part in data)
     if rows > SHORT and np.any(initial.found):
         rungs = fit_long(initial, data, n_starts, work)

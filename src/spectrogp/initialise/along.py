@@ -168,11 +168,24 @@ def _windows_first(
     if count is not None or len(kept) == most:
         return Choice(View(view.centres, kept), None, null, worth)
     signal = _sum(kept, record)
-    lines = find_lines(record.t, record.y - signal, record.error, limit, most - len(kept), near=null)
+    without = [_swept(component, view.centres) for component in kept]
+    lines = find_lines(record.t, record.y - signal, record.error, limit, most - len(kept), null, without)
     if not lines.lines:
         return Choice(View(view.centres, kept), None, null, worth)
     worth = lines.likelihood - sum(part.cost for part in kept) - sum(line.price for line in lines.lines)
     return Choice(_with_lines(View(view.centres, kept), lines), lines, lines.null, worth)
+
+
+def _swept(component: Component, centres: np.ndarray) -> tuple[float, float]:
+    """Where windows may have missed some of a component: the frequencies that it sweeps over, and half as many beside.
+
+    A frequency that swings to and fro makes lines there of what is left of it. A tone of its own that another sweeps
+    over is seen through windows, too.
+    """
+    seen = component.frequency[component.gain > 0]
+    low, high = (float(np.min(seen)), float(np.max(seen))) if len(seen) else (0.0, 0.0)
+    beside = 0.5 * (high - low) + 1.0 / float(centres[1] - centres[0])
+    return low - beside, high + beside
 
 
 def _lines_first(record: Record, view: View, lines: Lines, count: int | None) -> Choice:

@@ -68,6 +68,7 @@ def _initial_values(
         centred[k, there] = seen - seen.mean()
     found = look(_Search(X, centred, weight, components, max_components, highest, scale, rng))
     same: dict[str, Any] = {"scale": scale, "extent": extent, "spread": spread, "rows": len(data.y)}
+    same["background_amplitude"] = np.zeros((0, len(y)))
     return [InitialValues(**same, **values) for values in found]
 
 

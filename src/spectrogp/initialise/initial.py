@@ -144,6 +144,7 @@ class InitialValues:
             amplitude=self.amplitude[..., number],
             noise=float(self.noise[number]),
             spread=float(self.spread[number]),
+            background_amplitude=self.background_amplitude[:, number],
             spectrum=dataclasses.replace(self.spectrum, amplitude=self.spectrum.amplitude[..., number]),
             others=None if self.others is None else tuple(other.channel(number) for other in self.others),
         )

@@ -12,6 +12,7 @@ How large it is by chance at the best of all frequencies: Baluev (2008).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -93,7 +94,13 @@ def nyquist(t: np.ndarray) -> float:
 
 
 def find_lines(
-    t: np.ndarray, y: np.ndarray, error: np.ndarray, highest: float, most: int, near: Null | None = None
+    t: np.ndarray,
+    y: np.ndarray,
+    error: np.ndarray,
+    highest: float,
+    most: int,
+    near: Null | None = None,
+    without: Sequence[tuple[float, float]] = (),
 ) -> Lines:
     """Significant lines of a record, each in what those before leave over.
 
@@ -104,6 +111,7 @@ def find_lines(
         highest: Where the search ends, in cycles per unit.
         most: How many lines, at most.
         near: Numbers of the null to begin with.
+        without: Bands of frequencies, each from the first to the second, in which there is no line to be found.
     """
     start = t[0]
     null, likelihood = fit_null(t, y, error, near=near)
@@ -113,7 +121,7 @@ def find_lines(
     while len(frequencies) < most:
         record = _Record(t - start, y, error, null, frequencies)
         near_lines = [(f - MODULATED / record.span, f + MODULATED / record.span) for f in frequencies]
-        line = record.strongest(highest, [*bands, *near_lines])
+        line = record.strongest(highest, [*without, *bands, *near_lines])
         if line is None:
             break
         if not record.is_steady(line.frequency):

@@ -111,7 +111,8 @@ def _along_one_input(seen: _Search) -> list[dict[str, Any]]:
         blocks = [(FAINT * float(y.std()), SLOW * record.span, 1.5)]
     rows = np.sort(rng.permutation(len(t))[:SEEN])
     step = 0.5 / record.span
-    candidates = np.arange(step, max(0.45 * len(rows) / record.span, 3 * step), step)[: 2 * ROWS, None]
+    end = max(min(0.45 * len(rows) / record.span, float(band[1])), 3 * step)
+    candidates = np.arange(step, end, step)[: 2 * ROWS, None]
     same: dict[str, Any] = {
         "noise": _noise(null.noise, y),
         "spectrum": peaks(X[rows], y[rows], weight[rows], candidates, max_components, rng),

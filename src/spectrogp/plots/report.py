@@ -132,7 +132,8 @@ def _components(local: LocalDraws, level: float) -> list[dict[str, Any]]:
             "amplitude": [float(amplitude[:, a].min()), float(amplitude[:, a].max())],
         }
         for a, values in enumerate(np.moveaxis(frequency.mean, 1, 0))
-        if local.frequency.shape[-1] > 1 or np.any(values)  # of one input, what has no frequency is a background
+        # What has a Matérn's density and no frequency is a background.
+        if np.any(values) or not np.any(np.isfinite(local.freedom[..., a]))
     ]
 
 
