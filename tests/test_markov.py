@@ -404,3 +404,15 @@ def test_short_data_are_one_block(monkeypatch):
     many = model.timeline(DATA)
     assert np.sum(many.weight) == DATA.size
     assert model.log_joint(many) == pytest.approx(model.log_joint(DATA), abs=1e-5)
+
+
+def test_warm_up_of_free_lengthscales_is_that_of_their_values():
+    """A background has a lengthscale that is a parameter, not a function."""
+    t = np.linspace(0.0, 400.0, 4000)
+    data = Data(t, np.zeros(4000))
+    free, fixed = (
+        MarkovGP(MaternPhase(WarpedTime(lengthscale), None, 1.0, order=0.5), 0.3)
+        for lengthscale in (Positive.around(2.0, 0.5), 2.0)
+    )
+    assert 1 < free.warm_up(data) == fixed.warm_up(data) < 4000
+    assert free.timeline(data).t.shape == fixed.timeline(data).t.shape

@@ -122,9 +122,10 @@ class MarkovGP(AbstractModel):
         order = np.argsort(np.asarray(data.X)[:, 0], kind="stable")
         starts = np.linspace(0, max(data.size - STRETCH, 0), STRETCHES).astype(int)
         rows = order[np.minimum(starts[:, None] + np.arange(STRETCH), data.size - 1)]
-        orders = [term.order for term, (count, _) in zip(self.terms, self._counts(), strict=True) for _ in range(count)]
+        plain = self.realise()
+        orders = [term.order for term, (count, _) in zip(self.terms, plain._counts(), strict=True) for _ in range(count)]
         X, error = (jnp.asarray(np.asarray(part)[rows]) for part in (data.X, data.error))
-        found = _stretches(self.realise(), X, error)
+        found = _stretches(plain, X, error)
         needed = [0]
         for step, ratio, turn in zip(*(np.asarray(part) for part in found), strict=True):
             try:
