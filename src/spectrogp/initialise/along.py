@@ -19,7 +19,7 @@ from .background import Covariance, Null, fit_band, fit_null
 from .frames import price
 from .lines import LEAST, Lines, find_lines, nyquist
 from .long import ROWS as NARROWEST
-from .long import Tracks, find_long
+from .long import SHARE, WHOLE, Tracks, find_long
 from .ridges import CENTRES, FALSE_ALARM, LENGTH, SIGNIFICANT, WIDTHS, find_ridges, frequency_grid
 
 LONG = NARROWEST / (LENGTH * WIDTHS[-1])  # rows beyond which the windows of tracks are narrower than those of ridges
@@ -169,7 +169,14 @@ def _windows_first(
         return Choice(View(view.centres, kept), None, null, worth)
     signal = _sum(kept, record)
     without = [_swept(component, view.centres) for component in kept]
-    lines = find_lines(record.t, record.y - signal, record.error, limit, most - len(kept), null, without)
+    rest = record.y - signal
+    lines = find_lines(record.t, rest, record.error, limit, most - len(kept), null, without)
+    if kept and lines.lines:
+        # As of further tracks: what is weaker is not worth a component beside others, and is warned of after the fit.
+        least = max(SHARE * float(np.var(rest)), WHOLE * float(np.var(record.y)))
+        strong = sum(0.5 * float(np.sum(np.square(line.wave))) > least for line in lines.lines)
+        if strong < len(lines.lines):
+            lines = find_lines(record.t, rest, record.error, limit, strong, null, without)
     if not lines.lines:
         return Choice(View(view.centres, kept), None, null, worth)
     worth = lines.likelihood - sum(part.cost for part in kept) - sum(line.price for line in lines.lines)

@@ -53,8 +53,8 @@ class Tracks(NamedTuple):
 
     @property
     def cycles(self) -> float:
-        """How often the fastest of them turns where it is seen."""
-        return float(np.max(np.sum(self.frequency * (self.gain > 0), axis=0)) * self.width)
+        """How often the fastest of them, or its highest harmonic, turns where it is seen."""
+        return float(np.max(np.sum(self.frequency * (self.gain > 0), axis=0) * self.harmonics) * self.width)
 
     @property
     def harmonics(self) -> np.ndarray:

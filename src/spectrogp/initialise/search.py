@@ -19,6 +19,7 @@ from threadpoolctl import threadpool_limits
 from ..core import at_least
 from ..models import Data
 from .along import FAINT, SLOW, Record, View, background_of, look_along, signal_of
+from .background import Null
 from .centres import inducing_inputs
 from .channels import find_in_channels
 from .initial import InitialValues, Spectrum
@@ -114,7 +115,7 @@ def _along_one_input(seen: _Search) -> list[dict[str, Any]]:
     end = max(min(0.45 * len(rows) / record.span, float(band[1])), 3 * step)
     candidates = np.arange(step, end, step)[: 2 * ROWS, None]
     same: dict[str, Any] = {
-        "noise": _noise(null.noise, y),
+        "noise": _noise(_beside(null, blocks, y - signal), y),
         "spectrum": peaks(X[rows], y[rows], weight[rows], candidates, max_components, rng),
         "smooth_lengthscale": smooth.lengthscale,
         "band": band[:, None],
@@ -125,6 +126,17 @@ def _along_one_input(seen: _Search) -> list[dict[str, Any]]:
     if not views[0].components:
         return [_nothing(X, y, scale, components, smooth) | same]
     return [_components(view, y) | _aliases(view, lines) | same for view in views]
+
+
+def _beside(null: Null, blocks: list[tuple[float, float, float]], rest: np.ndarray) -> float:
+    """The noise beside components and background: that of the null, if all its processes are in the background.
+
+    One that has a frequency stands for a component; what windows leave of that is noise to begin with, but for single
+    places that were missed.
+    """
+    if len(blocks) or not any(process.frequency for process in null.processes):
+        return null.noise
+    return 1.4826 * float(np.median(np.abs(rest - np.median(rest))))
 
 
 def _components(view: View, y: np.ndarray) -> dict[str, Any]:

@@ -123,7 +123,9 @@ class MarkovGP(AbstractModel):
         starts = np.linspace(0, max(data.size - STRETCH, 0), STRETCHES).astype(int)
         rows = order[np.minimum(starts[:, None] + np.arange(STRETCH), data.size - 1)]
         plain = self.realise()
-        orders = [term.order for term, (count, _) in zip(self.terms, plain._counts(), strict=True) for _ in range(count)]
+        orders = [
+            term.order for term, (count, _) in zip(self.terms, plain._counts(), strict=True) for _ in range(count)
+        ]
         X, error = (jnp.asarray(np.asarray(part)[rows]) for part in (data.X, data.error))
         found = _stretches(plain, X, error)
         needed = [0]
