@@ -27,6 +27,7 @@ FINEST = 8.0  # cycles to a row in the record, up to which tracks are looked for
 ENOUGH = 600  # rows that ridges look at, at most: twenty to each of the few cycles that they are for
 FEW = 4.0  # times as many cycles are looked for by ridges, where tracks have found no record of many
 TURNS = CENTRES / 2.0  # cycles beyond which a record is long: up to here ridges have two centres to a cycle
+MANY = 20_000  # rows beyond which windows that see anything see every tone that matters, and lines take long
 SLOW = 2.0  # lengthscale of the process that is a trend, in spans
 BAND = 2.0  # nats that a process with a frequency gains, beside what its numbers cost
 FAINT = 0.1  # of the spread, of the background that there is where nothing else is
@@ -123,6 +124,8 @@ def look_along(
     trend = none if flat[1] >= bent[1] else _trend(record, bent[0])
     views = windows(record.y - trend, components, most)
     first = _windows_first(record, views[0], components, most, limit, bent)
+    if first.view.components and len(record.t) > MANY:
+        return _all_views(first, views), first.lines, first.null, band
     lines = find_lines(record.t, record.y, record.error, limit, most, near=bent[0])
     if lines.lines:
         left = None if components is None else components - len(lines.lines)
@@ -165,7 +168,7 @@ def _windows_first(
 ) -> Choice:
     """Components seen through windows, as far as they are there, and lines in what they leave over."""
     kept, null, worth = _there(record, view.components, np.zeros_like(record.y), bent, count is not None)
-    if count is not None or len(kept) == most:
+    if count is not None or len(kept) == most or (kept and len(record.t) > MANY):
         return Choice(View(view.centres, kept), None, null, worth)
     signal = _sum(kept, record)
     without = [_swept(component, view.centres) for component in kept]
