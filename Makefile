@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 OUT ?= out
 LOWEST := $(OUT)/lowest
 
-.PHONY: help demo test test-all lint bench bench-recovery bench-long bench-uci sbc torture lowest clean
+.PHONY: help demo test test-all lint bench bench-recovery bench-first bench-long bench-uci sbc torture lowest clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -29,6 +29,9 @@ bench: $(VENV)/installed-bench  ## time the kernels and spectrograms
 
 bench-recovery: $(VENV)/installed-bench  ## how well frequencies are recovered, against signal-processing tools (an hour)
 	$(BIN)/python -m benchmarks.recovery --out $(OUT)/recovery
+
+bench-first: $(VENV)/installed-bench  ## what scientists try first, by the default call (SPECTROGP_DATA names the data)
+	$(BIN)/python -m benchmarks.first --out $(OUT)/first
 
 bench-long: $(VENV)/installed-bench  ## long signals by the default call, to a million samples (SPECTROGP_DATA names the data)
 	$(BIN)/python -m benchmarks.long --out $(OUT)/long

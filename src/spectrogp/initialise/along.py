@@ -27,7 +27,7 @@ FINEST = 8.0  # cycles to a row in the record, up to which tracks are looked for
 ENOUGH = 600  # rows that ridges look at, at most: twenty to each of the few cycles that they are for
 FEW = 4.0  # times as many cycles are looked for by ridges, where tracks have found no record of many
 TURNS = CENTRES / 2.0  # cycles beyond which a record is long: up to here ridges have two centres to a cycle
-MANY = 20_000  # rows beyond which windows that see anything see every tone that matters, and lines take long
+MANY = 20_000  # rows beyond which what windows see is taken as it is: nulls and lines of all rows take long
 SLOW = 2.0  # lengthscale of the process that is a trend, in spans
 BAND = 2.0  # nats that a process with a frequency gains, beside what its numbers cost
 FAINT = 0.1  # of the spread, of the background that there is where nothing else is
@@ -118,14 +118,17 @@ def look_along(
     windows, band = _windows(record, highest, rng)
     limit = nyquist(record.t) if highest is None else highest
     band = np.array([band[0], max(band[1], limit)])
+    if len(record.t) > MANY:
+        views = windows(record.y, components, most)
+        if any(np.any(component.gain > 0) for component in views[0].components):
+            rest = record.y - _sum(views[0].components, record)
+            return views, None, Null(1.4826 * float(np.median(np.abs(rest))), ()), band
     none = np.zeros_like(record.y)
     bent = record.null(none)
     flat = record.null(none, bent[0], degree=0)
     trend = none if flat[1] >= bent[1] else _trend(record, bent[0])
     views = windows(record.y - trend, components, most)
     first = _windows_first(record, views[0], components, most, limit, bent)
-    if first.view.components and len(record.t) > MANY:
-        return _all_views(first, views), first.lines, first.null, band
     lines = find_lines(record.t, record.y, record.error, limit, most, near=bent[0])
     if lines.lines:
         left = None if components is None else components - len(lines.lines)
@@ -143,6 +146,8 @@ def look_along(
 
 def background_of(record: Record, null: Null, signal: np.ndarray) -> list[tuple[float, float, float]]:
     """Amplitude, lengthscale and order of the processes that are the background beside a signal: red noise, a trend."""
+    if len(record.t) > MANY:
+        return []
     red = [process for process in null.processes if not process.frequency]
     blocks = [(process.amplitude, process.lengthscale, process.order) for process in red]
     flat = record.null(signal, null, degree=0)[1]
@@ -168,7 +173,7 @@ def _windows_first(
 ) -> Choice:
     """Components seen through windows, as far as they are there, and lines in what they leave over."""
     kept, null, worth = _there(record, view.components, np.zeros_like(record.y), bent, count is not None)
-    if count is not None or len(kept) == most or (kept and len(record.t) > MANY):
+    if count is not None or len(kept) == most:
         return Choice(View(view.centres, kept), None, null, worth)
     signal = _sum(kept, record)
     without = [_swept(component, view.centres) for component in kept]

@@ -27,7 +27,8 @@ from .channels import ChannelGP
 from .markov import MarkovGP
 from .timeline import Timeline
 
-WIDTHS = (32, 256)  # lanes that are walked at once, of short and of long data
+WIDTHS = (32, 256)  # lanes that are walked at once, of long and of short blocks
+SHORT = 1024  # rows of a short block: lanes that are not needed cost as others do
 
 
 STRETCH = 32  # numbers of knots of a block are multiples of this, so that programs are shared
@@ -52,7 +53,7 @@ class Lanes:
         channels = model.channels
         self.count = timeline.t.shape[1]
         self.whole = self.count == len(channels)  # whether all data of a channel are one block
-        self.width = WIDTHS[0] if self.whole else WIDTHS[1]
+        self.width = WIDTHS[0] if self.whole or len(timeline.t) > SHORT else WIDTHS[1]
         low, high = np.min(timeline.t, axis=0), np.max(timeline.t, axis=0)
         groups = grid_groups(channels[0])
         # A single block has all knots, whatever its functions need: programs then are shared by many fits.
