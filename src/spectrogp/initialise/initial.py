@@ -240,7 +240,7 @@ def _in_units(values: InitialValues | Spectrum, mean: np.ndarray, scale: np.ndar
     change: dict[str, Callable[[Any], Any]] = {
         "place": lambda value: mean + value * scale,
         "length": lambda value: value * scale,
-        "frequency": lambda value: value / scale,
+        "frequency": lambda value: value / scale if np.size(value) else value,  # aliases are of one input
         "output": lambda value: value * output,
         "others": lambda value: value and tuple(other.in_units(mean, scale, output) for other in value),
         "spectrum": lambda value: Spectrum(**_in_units(value, mean, scale, output)),
