@@ -126,7 +126,7 @@ def fit(
     likelihood: Likelihood = None,
     highest_frequency: Annotated[
         float | None,
-        typer.Option(help="Where the search ends, in cycles per unit.", show_default="Nyquist, of the mean spacing"),
+        typer.Option(help="Where the search ends, in cycles per unit.", show_default="where the times tell no more"),
     ] = None,
     starts: Annotated[
         int | None, typer.Option(help="Initial values that are compared, at most.", min=1, show_default="8")
