@@ -192,7 +192,7 @@ def _over_several_inputs(seen: _Search) -> list[dict[str, Any]]:
         candidates.append(cycles[:, None] / span[axis] * np.eye(d)[axis])
     trend = smooth_trend(X, y, scale, 1.0, rng)
     every = np.concatenate(candidates)
-    every = every[np.sum((every * span) ** 2, axis=1, where=live) > 1.0]  # slower ones are the trend's
+    every = every[np.sum((every[:, live] * span[live]) ** 2, axis=1) > 1.0]  # slower ones are the trend's
     waves = peaks(X, y - trend, weight, every, max_components if components is None else components, rng)
     there = waves.amplitude > 0
     rest = max(float(y.std()) ** 2 - float(np.sum(waves.amplitude**2)), 0.05 * float(y.std()) ** 2)
