@@ -97,18 +97,12 @@ def fitted(t: np.ndarray, y: np.ndarray, error: np.ndarray | None = None) -> tup
     row: dict[str, Any] = {"seconds": clock.cpu, "rows": len(t), "warnings": list(model.warnings_)}
     found = np.asarray(model.instantaneous_frequency(np.sort(t)[:: max(1, len(t) // 2000)]).mean)
     row["frequencies"] = [[float(v) for v in np.quantile(f, [0.0, 0.5, 1.0])] for f in found.T]
-    harmonics = np.broadcast_to(model.initial_values_.harmonics, (max(found.shape[1], 1),))
-    row["harmonics"] = [int(h) for h in harmonics]
     return model, row
 
 
 def lines(row: dict[str, Any], wanted: dict[float, float]) -> dict[str, Any]:
-    """Whether constant frequencies are there throughout, each within a share of itself; overtones count."""
-    tones = [
-        [h * v for v in part]
-        for part, count in zip(row["frequencies"], row["harmonics"], strict=False)
-        for h in range(1, count + 1)
-    ]
+    """Whether constant frequencies are there throughout, each within a share of itself."""
+    tones = row["frequencies"]
     right = [any(abs(v / f - 1.0) < share for tone in tones for v in [tone[1]]) for f, share in wanted.items()]
     steady = [
         any(max(abs(tone[0] / f - 1.0), abs(tone[2] / f - 1.0)) < 5.0 * share for tone in tones)
@@ -247,17 +241,14 @@ LONG = ("heart, 30 min", "chirp, 100000 rows")
 
 def table(rows: list[dict[str, Any]]) -> str:
     """Markdown: cases one by one, and of those with seeds how many are right."""
-    text = ["| data | rows | verdict | found (median; harmonics) | figures | CPU s | warnings |", "|---" * 7 + "|"]
+    text = ["| data | rows | verdict | found (median) | figures | CPU s | warnings |", "|---" * 7 + "|"]
     kinds: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         many = row["case"].rsplit(" ", 1)[0] if row["case"].split()[-1].isdigit() else ""
         if many:
             kinds.setdefault(many, []).append(row)
             continue
-        found = ", ".join(
-            f"{part[1]:.4g}" + (f" (× {count})" if count > 1 else "")
-            for part, count in zip(row["frequencies"], row["harmonics"], strict=False)
-        )
+        found = ", ".join(f"{part[1]:.4g}" for part in row["frequencies"])
         keys = ("error", "bpm off", "rmse", "coverage", "beyond", *(k for k in row if k.startswith("rmse of")))
         figures = ", ".join(f"{key} {row[key]:.3g}" for key in keys if key in row)
         text.append(
@@ -292,7 +283,7 @@ def main() -> None:
         versions = {package: version(package) for package in ("spectrogp", "jax", "scipy")}
         content = {"versions": versions | {"python": platform.python_version()}, "rows": rows}
         record.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-        console.print({key: value for key, value in rows[-1].items() if key not in ("harmonics", "rows")})
+        console.print({key: value for key, value in rows[-1].items() if key != "rows"})
     text = table(rows)
     (options.out / "first.md").write_text(text, encoding="utf-8")
     console.print(text)

@@ -209,8 +209,11 @@ def _unwound(model: MarkovGP | ChannelGP, initial: InitialValues, data: Channels
     low, high = initial.extent[:, 0]
     X = np.linspace(low, high, 8 * len(initial.centres))[:, None]
     turn = size = np.zeros((len(X), initial.gain.shape[1]))
+    # Of harmonics the fundamental tells; what has no frequency comes last.
+    harmonics = np.broadcast_to(np.minimum(initial.harmonics, HARMONICS), size.shape[1:])
+    fundamentals = np.cumsum(harmonics) - harmonics
     for one, part in zip(model.channels, data, strict=True):
-        mean = np.asarray(one.realise().envelope(one.prepare(part, X), jnp.asarray(X))[0])
+        mean = np.asarray(one.realise().envelope(one.prepare(part, X), jnp.asarray(X))[0])[:, fundamentals]
         # How far it can be trusted shows in the size of the envelope.
         own = np.sum(mean**2, axis=-1)
         slope = np.gradient(-np.unwrap(np.arctan2(mean[..., 1], mean[..., 0]), axis=0), X[:, 0], axis=0)

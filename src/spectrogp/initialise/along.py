@@ -10,84 +10,23 @@ the one of these that the data are more likely with is taken; but both kinds onl
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from scipy.special import gammainccinv
 
-from .background import Covariance, Null, fit_band, fit_null
-from .frames import price
+from .background import Covariance, Null, fit_band
 from .lines import LEAST, Lines, find_lines, nyquist
-from .long import ROWS as NARROWEST
-from .long import SHARE, WHOLE, Tracks, find_long
-from .ridges import CENTRES, FALSE_ALARM, LENGTH, SIGNIFICANT, WIDTHS, find_ridges, frequency_grid
+from .long import SHARE, WHOLE
+from .ridges import FALSE_ALARM, SIGNIFICANT
+from .windows import Component, Record, View, windows_of
 
-LONG = NARROWEST / (LENGTH * WIDTHS[-1])  # rows beyond which the windows of tracks are narrower than those of ridges
-FINEST = 8.0  # cycles to a row in the record, up to which tracks are looked for: their grid would be too large
-ENOUGH = 600  # rows that ridges look at, at most: twenty to each of the few cycles that they are for
-FEW = 4.0  # times as many cycles are looked for by ridges, where tracks have found no record of many
-TURNS = CENTRES / 2.0  # cycles beyond which a record is long: up to here ridges have two centres to a cycle
 MANY = 20_000  # rows beyond which what windows see is taken as it is: nulls and lines of all rows take long
-SLOW = 2.0  # lengthscale of the process that is a trend, in spans
+SLOW = 10.0  # lengthscale of the process that is a trend, in spans: it goes on beyond the data as a slope
 BAND = 2.0  # nats that a process with a frequency gains, beside what its numbers cost
+OVERTONES = (2, 3, 4)  # numbers of harmonics that a ridge is tried with
+REPEATED = 8.0  # cycles from which on they show a waveform
 FAINT = 0.1  # of the spread, of the background that there is where nothing else is
-
-
-class Record(NamedTuple):
-    """A record along one input: times ``t`` (sorted), outputs ``y`` (centred), errors and weights, all ``[n]``."""
-
-    t: np.ndarray
-    y: np.ndarray
-    error: np.ndarray
-    weight: np.ndarray
-
-    @property
-    def span(self) -> float:
-        """From the first to the last time."""
-        return float(self.t[-1] - self.t[0])
-
-    def null(self, signal: np.ndarray, near: Null | None = None, **options: Any) -> tuple[Null, float]:
-        """The background of what a signal leaves over, and its log likelihood."""
-        return fit_null(self.t, self.y - signal, self.error, near=near, **options)
-
-
-class Component(NamedTuple):
-    """One component: ``frequency``, ``amplitude`` (of the sinusoid) and ``gain`` at centres, and its ``signal [n]``.
-
-    ``price`` is what it gains by chance in its ``windows``, in nats, each with the probability FALSE_ALARM; ``steady``
-    is a line, whose frequency stays the same.
-    """
-
-    frequency: np.ndarray
-    amplitude: np.ndarray
-    gain: np.ndarray
-    signal: np.ndarray
-    price: float
-    windows: float = 1.0
-    harmonics: int = 1
-    steady: bool = False
-
-    @property
-    def cost(self) -> float:
-        """The price by which a component is weighed against others and against none.
-
-        It has the margin against chance once, not in each window. And frequency and rate of a window are the best on a
-        grid, not of all: the optimum of a fit gains half a nat for each.
-        """
-        return self.price + (max(self.windows, 1.0) - 1.0) * float(np.log(FALSE_ALARM)) - self.windows
-
-    @property
-    def typical(self) -> float:
-        """Its frequency where it is seen, on average."""
-        share = self.gain + 1e-300
-        return float(np.sum(share * self.frequency) / np.sum(share))
-
-
-class View(NamedTuple):
-    """Components that were seen at the same centres ``[c]``."""
-
-    centres: np.ndarray
-    components: list[Component]
 
 
 class Choice(NamedTuple):
@@ -97,9 +36,6 @@ class Choice(NamedTuple):
     lines: Lines | None
     null: Null
     worth: float
-
-
-Windows = Callable[[np.ndarray, int | None, int], list[View]]
 
 
 def look_along(
@@ -115,7 +51,7 @@ def look_along(
         rng: For the rows that ridges look at.
     """
     most = most if components is None else components
-    windows, band = _windows(record, highest, rng)
+    windows, band = windows_of(record, highest, rng)
     limit = nyquist(record.t) if highest is None else highest
     band = np.array([band[0], max(band[1], limit)])
     if len(record.t) > MANY:
@@ -155,7 +91,7 @@ def background_of(record: Record, null: Null, signal: np.ndarray) -> list[tuple[
     slow = any(process.order == 1.5 and process.lengthscale > record.span for process in red)
     if likelihood > flat and not slow:
         rest = record._replace(y=record.y - signal)
-        blocks.append((2.0 * float(np.std(_trend(rest, bent))), SLOW * record.span, 1.5))
+        blocks.append((SLOW * float(np.std(_trend(rest, bent))), SLOW * record.span, 1.5))
     return blocks
 
 
@@ -173,6 +109,7 @@ def _windows_first(
 ) -> Choice:
     """Components seen through windows, as far as they are there, and lines in what they leave over."""
     kept, null, worth = _there(record, view.components, np.zeros_like(record.y), bent, count is not None)
+    kept, null, worth = _with_overtones(record, kept, np.zeros_like(record.y), null, worth)
     if count is not None or len(kept) == most:
         return Choice(View(view.centres, kept), None, null, worth)
     signal = _sum(kept, record)
@@ -207,6 +144,7 @@ def _lines_first(record: Record, view: View, lines: Lines, count: int | None) ->
     """Lines, and components seen through windows in what they leave over."""
     begin = lines.null, lines.likelihood
     kept, null, worth = _there(record, view.components, lines.signal, begin, count is not None)
+    kept, null, worth = _with_overtones(record, kept, lines.signal, null, worth)
     worth -= sum(line.price for line in lines.lines)
     return Choice(_with_lines(View(view.centres, kept), lines), lines, null, worth)
 
@@ -239,6 +177,28 @@ def _there(
         kept.append(band[0])
         null, worth = band[1], band[2] - sum(part.cost for part in kept[:-1])
     return [component for component in candidates if any(component is other for other in kept)], null, worth
+
+
+def _with_overtones(
+    record: Record, kept: list[Component], beside: np.ndarray, null: Null, worth: float
+) -> tuple[list[Component], Null, float]:
+    """Components with the overtones that are there: one that is no sinusoid is one oscillation, not several."""
+    kept = list(kept)
+    for k, component in enumerate(kept):
+        others = beside + _sum(kept[:k] + kept[k + 1 :], record)
+        costs = sum(part.cost for part in kept[:k] + kept[k + 1 :])
+        for count in OVERTONES:
+            signal = None
+            if component.overtones is not None and component.typical * record.span > REPEATED:
+                signal = component.overtones(count, record.y - others)
+            if signal is None:
+                break
+            chance = float(gammainccinv((count - 1) * max(component.windows, 1.0), FALSE_ALARM))
+            richer = component._replace(signal=signal, harmonics=count, price=component.price + chance)
+            found, likelihood = record.null(others + signal, null)
+            if likelihood - costs - richer.cost > worth + SIGNIFICANT:
+                kept[k], null, worth = richer, found, likelihood - costs - richer.cost
+    return kept, null, worth
 
 
 def _band(
@@ -309,63 +269,3 @@ def signal_of(record: Record, view: View, lines: Lines | None) -> np.ndarray:
     """What all components of a view are together at the rows, ``[n]``."""
     changing = [component for component in view.components if not component.steady]
     return _sum(changing, record) + (0.0 if lines is None else lines.signal)
-
-
-# Windows
-
-
-def _windows(record: Record, highest: float | None, rng: np.random.Generator) -> tuple[Windows, np.ndarray]:
-    """What looks at a record through windows, and the frequencies between which it looks."""
-    t, span = record.t, record.span
-    distinct = len(np.unique(t))
-    average = 0.45 * (distinct - 1) / span
-    limit = average if highest is None else highest
-    many = distinct > LONG and limit * span <= FINEST * len(t)
-    rows = np.sort(rng.permutation(len(t))[:ENOUGH])
-    end = highest
-    if distinct > LONG and highest is None:  # what tracks leave to be found has few cycles
-        end = min(float(frequency_grid(t)[-1]), FEW * TURNS / span)
-    grid = frequency_grid(t[rows], end)
-
-    def look(y: np.ndarray, count: int | None, most: int) -> list[View]:
-        centred = y - np.average(y, weights=record.weight)
-        every = find_long(t, centred[None], record.weight[None], limit, count, most) if many else []
-        if every and every[0].cycles >= TURNS:
-            return [_of_tracks(found, limit) for found in every]
-        return [_of_ridges(record, rows, centred, grid, count, most)]
-
-    return look, np.array([1.0 / span, limit if many else grid[-1]])
-
-
-def _of_tracks(found: Tracks, highest: float) -> View:
-    components = [
-        Component(
-            track.path.frequency,
-            np.linalg.norm(track.wave[..., 0], axis=1),
-            track.path.gain,
-            track.signal[0],
-            float(np.sum(track.path.alive)) / LENGTH * price(found.width, highest, track.path.harmonics),
-            float(np.sum(track.path.alive)) / LENGTH,
-            track.path.harmonics,
-        )
-        for track in found.tracks
-    ]
-    return View(found.centres, components)
-
-
-def _of_ridges(record: Record, rows: np.ndarray, y: np.ndarray, grid: np.ndarray, count: int | None, most: int) -> View:
-    t = record.t[rows]
-    centres = np.linspace(t.min(), t.max(), int(np.clip(len(t) // 4, 5, CENTRES)))
-    ridges = find_ridges(t, y[None, rows], record.weight[None, rows], centres, grid, count, most)
-    components = [
-        Component(
-            ridge.frequency,
-            ridge.amplitude[:, 0],
-            ridge.gain,
-            (ridge.signal if len(rows) == len(record.t) else ridge.at(record.t, centres))[0],
-            ridge.price(centres, float(grid[-1])),
-            ridge.windows(centres),
-        )
-        for ridge in ridges
-    ]
-    return View(centres, components)

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..models import channels_of
-from .along import ENOUGH, FEW, FINEST, LONG, TURNS
 from .initial import InitialValues, Spectrum
 from .long import find_long
 from .ridges import CENTRES, LENGTH, find_ridges, frequency_grid
 from .waves import SmoothFit, peaks, smooth_fit
+from .windows import ENOUGH, FEW, FINEST, LONG, TURNS
 
 CANDIDATES = 3000  # frequencies of the spectrum of the whole record, at most
 

@@ -61,6 +61,31 @@ class Ridge(NamedTuple):
                 signal += blend * (self.wave[k][:, None] * np.exp(1j * theta)).real
         return signal / total
 
+    def overtones(
+        self, t: np.ndarray, y: np.ndarray, weight: np.ndarray, centres: np.ndarray, count: int, at: np.ndarray
+    ) -> np.ndarray:
+        """What it explains at times ``at [m]`` with harmonics up to the ``count``-th, fitted to one channel ``y [n]``.
+
+        Frequency and rate of the h-th are h times those of the first.
+        """
+        numbers, total, signal = np.arange(1, count + 1), np.zeros(len(at)), np.zeros(len(at))
+        spacing = centres[1] - centres[0]
+
+        def waves(tau: np.ndarray, k: int) -> np.ndarray:
+            theta = 2.0 * np.pi * np.outer(self.frequency[k] * tau + 0.5 * self.rate[k] * tau**2, numbers)
+            return np.column_stack([np.cos(theta), np.sin(theta)])
+
+        for k, centre in enumerate(centres):
+            blend = np.exp(-0.5 * ((at - centre) / spacing) ** 2)
+            total += blend
+            if self.gain[k] > 0:
+                tau = t - centre
+                root = np.sqrt(weight * np.exp(-0.5 * (tau / self.width[k]) ** 2))[:, None]
+                design = np.column_stack([np.ones_like(t), waves(tau, k)])
+                solution = np.linalg.lstsq(root * design, root[:, 0] * y, rcond=1e-6)[0]
+                signal += blend * (waves(at - centre, k) @ solution[1:])
+        return signal / total
+
     def windows(self, centres: np.ndarray) -> float:
         """How many windows, one after the other, it is seen in."""
         return float(np.sum(((centres[1] - centres[0]) / (LENGTH * self.width))[self.gain > 0]))

@@ -18,13 +18,14 @@ from threadpoolctl import threadpool_limits
 
 from ..core import at_least
 from ..models import Data
-from .along import FAINT, SLOW, Record, View, background_of, look_along, signal_of
+from .along import FAINT, SLOW, background_of, look_along, signal_of
 from .background import Null
 from .centres import inducing_inputs
 from .channels import find_in_channels
 from .initial import InitialValues, Spectrum
 from .lines import Lines
 from .waves import SmoothFit, peaks, smooth_fit, smooth_trend
+from .windows import Record, View
 
 ROWS = 1500  # of the data are looked at in several dimensions, at most: drawn at random from larger ones
 SEEN = 600  # of one dimension, for the spectrum of all data that stationary kernels begin with
