@@ -15,7 +15,7 @@ from .frames import RATES, Cells, Channel, find_cells, nats
 from .tracks import JUMPS, Path, Track, best_track, between_bins, birth_price, path_of
 
 COMBS = (3, 5, 8, 12)  # numbers of harmonics that are tried
-LOWEST = 0.45  # fundamental, in units of width⁻¹: a window holds one cycle and a half
+LOWEST = 0.6  # fundamental, in units of width⁻¹: a window holds two cycles, of one alone any frequency makes a pulse
 LOW = 0.25  # of what harmonics explain, that the lower half of them does at least
 STEP = 0.3  # in units of width⁻¹, frequencies that a window takes for the same
 AGREE = 0.9  # of the gain of an overtone, where its frequency is that of one
