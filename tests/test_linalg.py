@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,7 +12,7 @@ import pytest
 from jax.test_util import check_grads
 from scipy.stats import multivariate_normal
 
-from spectrogp.core import cholesky, gaussian_log_density, symmetric_root, whitened_kl
+from spectrogp.core import cholesky, gaussian_log_density, solve_lower, symmetric_root, whitened_kl
 from zoo import double
 
 pytestmark = pytest.mark.usefixtures("compile_quickly")
@@ -90,3 +93,57 @@ def test_whitened_kl_equals_the_general_formula():
     general = 0.5 * (np.trace(S) + mean @ mean - 4 - np.linalg.slogdet(S)[1])
     with double():
         np.testing.assert_allclose(whitened_kl(jnp.asarray(mean), jnp.asarray(root)), general, rtol=1e-12)
+
+
+def some_factors(batch, n):
+    rng = np.random.default_rng(n)
+    A = rng.normal(size=(*batch, n, n))
+    return A @ A.swapaxes(-1, -2) + n * np.eye(n), rng.normal(size=(*batch, n, 2))
+
+
+@double()
+@pytest.mark.parametrize(("batch", "n"), [((500,), 20), ((3, 50), 30), ((3,), 100), ((7,), 4)])
+def test_batches_of_any_size_are_those_of_single_matrices(batch, n):
+    """Large ones are taken in parts, of one matrix or more, with some left over."""
+    K, B = some_factors(batch, n)
+
+    def solved(K, B):
+        L = cholesky(K).L
+        return solve_lower(L, B), solve_lower(L, B, True)
+
+    mapped = solved
+    for _ in batch:
+        mapped = jax.vmap(mapped)
+    found = jax.jit(mapped)(K, B)
+    L = np.linalg.cholesky(K)
+    np.testing.assert_allclose(found[0], np.linalg.solve(L, B), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(found[1], np.linalg.solve(L.swapaxes(-1, -2), B), rtol=1e-9, atol=1e-12)
+
+
+@double()
+@pytest.mark.parametrize("transposed", [False, True])
+def test_solutions_have_derivatives_of_both_kinds_also_in_batches(transposed):
+    K, B = some_factors((3,), 4)
+    L = np.linalg.cholesky(K)
+    check_grads(lambda L, B: solve_lower(L, B, transposed), (L[0], B[0]), order=2)
+    check_grads(jax.vmap(lambda L, B: solve_lower(L, B, transposed)), (L, B), order=2)
+    each = jax.vmap(jax.grad(lambda L, B: jnp.sum(jnp.sin(solve_lower(L, B, transposed)))))(L, B)
+    alone = jax.grad(lambda L, B: jnp.sum(jnp.sin(solve_lower(L, B, transposed))))(L[1], B[1])
+    np.testing.assert_allclose(each[1], alone, rtol=1e-9)
+
+
+SIDE_BY_SIDE = """
+import jax, numpy as np
+from spectrogp.core import cholesky
+jax.config.update("jax_enable_x64", True)
+A = [np.random.default_rng(k).normal(size=(100 + k, 20, 20)) for k in range(4)]
+K = [a @ a.swapaxes(1, 2) + np.eye(20) for a in A]
+factors = jax.jit(lambda *every: [jax.vmap(lambda K: cholesky(K).inverse)(K) for K in every])
+for _ in range(1000):
+    jax.block_until_ready(factors(*K))
+"""
+
+
+def test_batches_side_by_side_end():
+    """With LAPACK's own batches of jaxlib 0.10 each would wait for a thread that another one has."""
+    subprocess.run([sys.executable, "-c", SIDE_BY_SIDE], timeout=120, check=True)  # noqa: S603

@@ -4,7 +4,7 @@ from .checks import Key, as_key, as_level, as_numbers, at_least, inputs, naming,
 from .chunking import chunked_sum, in_blocks
 from .compilation import SOON, cache_compilations
 from .entry_points import entry_point, precision, refuse_forked, traced
-from .linalg import Factor, cholesky, gaussian_log_density, symmetric_root, triangular_inverse, whitened_kl
+from .linalg import Factor, cholesky, gaussian_log_density, solve_lower, symmetric_root, triangular_inverse, whitened_kl
 from .memory import available_memory, require_memory
 from .module import Module, show_numbers, with_fields
 
@@ -32,6 +32,7 @@ __all__ = [
     "require",
     "require_memory",
     "show_numbers",
+    "solve_lower",
     "symmetric_root",
     "traced",
     "triangular_inverse",

@@ -8,6 +8,7 @@ inside ``jit`` a failure is carried as NaN, and whoever runs the compiled functi
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.custom_batching import custom_vmap
 
 from .entry_points import traced
 
@@ -24,6 +26,8 @@ _LADDER = {8: (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4), 4: (0.0, 1e-6, 1e-5, 1e-4, 
 # Triangular factors up to this size, or to this share of the whole, are inverted at once: programs of any size have the
 # same number of parts, and take as long to compile.
 _BLOCK, _PARTS = 128, 16
+
+_INLINE = 2**18  # n³ of a batch of matrices [n, n], up to which LAPACK takes no further thread for it
 
 
 class Factor(NamedTuple):
@@ -59,13 +63,60 @@ def cholesky(K: Array, name: str = "covariance matrix") -> Factor:
     return Factor(L, inverse, jitter)
 
 
+def _in_small_batches(operation: Callable[..., Array]) -> Callable[..., Array]:
+    """An operation of LAPACK whose batches, under ``vmap``, are so small that each runs on the thread that calls it.
+
+    Those of jaxlib 0.10 share larger batches among the threads of the pool in which they run, and wait for them there:
+    as many such calls side by side as there are threads wait for ever. It has no derivative.
+    """
+
+    @custom_vmap
+    def each(*matrices: Array) -> Array:
+        return operation(*matrices)
+
+    @each.def_vmap
+    def _(size: int, batched: Sequence[bool], *matrices: Array) -> tuple[Array, bool]:
+        every = tuple(
+            M if along else jnp.broadcast_to(M, (size, *M.shape)) for M, along in zip(matrices, batched, strict=True)
+        )
+        *others, m, _ = every[0].shape[1:]
+        together = max(_INLINE // (math.prod(others) * m**3), 1)
+        if together >= size:
+            return each(*every), True
+        return jax.lax.map(lambda some: each(*some), every, batch_size=together if together > 1 else None), True
+
+    return each
+
+
+_lower = _in_small_batches(partial(jax.lax.linalg.cholesky, symmetrize_input=False))  # its lower triangle says all
+_SOLVES = {
+    transposed: _in_small_batches(
+        partial(jax.lax.linalg.triangular_solve, left_side=True, lower=True, transpose_a=transposed)
+    )
+    for transposed in (False, True)
+}
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(2,))
+def solve_lower(L: Array, B: Array, transposed: bool = False) -> Array:
+    """L⁻¹B, or L⁻ᵀB, of lower triangular L ``[..., n, n]`` and B ``[..., n, k]``."""
+    return _SOLVES[transposed](L, B)
+
+
+@solve_lower.defjvp
+def _solve_lower_jvp(
+    transposed: bool, primals: tuple[Array, Array], tangents: tuple[Array, Array]
+) -> tuple[Array, Array]:
+    (L, B), (dL, dB) = primals, tangents
+    X, inverse, change = solve_lower(L, B, transposed), triangular_inverse(L), jnp.tril(dL)
+    if transposed:
+        inverse, change = (jnp.swapaxes(M, -1, -2) for M in (inverse, change))
+    return X, inverse @ (dB - change @ X)
+
+
 def triangular_inverse(L: Array) -> Array:
-    """L⁻¹ of a lower triangular matrix."""
-    eye = jnp.broadcast_to(jnp.eye(L.shape[-1], dtype=L.dtype), L.shape)
-    return _solve(L, eye)
-
-
-_solve = partial(jax.lax.linalg.triangular_solve, left_side=True, lower=True)
+    """L⁻¹ of lower triangular matrices ``[..., n, n]``."""
+    return solve_lower(L, jnp.broadcast_to(jnp.eye(L.shape[-1], dtype=L.dtype), L.shape))
 
 
 def symmetric_root(K: Array) -> Array:
@@ -98,8 +149,8 @@ def _gaussian_log_density_jvp(primals: tuple[Array, Array], tangents: tuple[Arra
 
 def _density_and_slopes(y: Array, K: Array) -> tuple[Array, Array, Array]:
     factor = cholesky(K)
-    white = _solve(factor.L, y[:, None])[:, 0]
-    alpha = _solve(factor.L, white[:, None], transpose_a=True)[:, 0]
+    white = solve_lower(factor.L, y[:, None])[:, 0]
+    alpha = solve_lower(factor.L, white[:, None], True)[:, 0]
     value = -0.5 * (white @ white + factor.log_determinant + y.shape[0] * math.log(2.0 * math.pi))
     return value, alpha, _inverse_of_product(factor.L)
 
@@ -116,7 +167,7 @@ def _inverse_of_product(L: Array, block: int | None = None) -> Array:
         return inverse.T @ inverse
     h = -(-n // 16) * 8  # whole vectors
     A, B, C = L[:h, :h], L[h:, :h], L[h:, h:]
-    W = _solve(A, B, left_side=False)
+    W = solve_lower(A, B.T, True).T
     S = _inverse_of_product(C, block)
     SW = S @ W
     return jnp.block([[_inverse_of_product(A, block) + W.T @ SW, -SW.T], [-SW, S]])
@@ -151,10 +202,6 @@ def _cholesky(K: Array) -> tuple[Array, Array, Array]:
     start = jnp.asarray(0), _lower(K)
     rung, L = jax.lax.cond(failed(start), partial(jax.lax.while_loop, failed, climb), lambda state: state, start)
     return L, triangular_inverse(L), ladder[rung]
-
-
-def _lower(K: Array) -> Array:
-    return jax.lax.linalg.cholesky(K, symmetrize_input=False)  # K is symmetric: its lower triangle says all
 
 
 @_cholesky.defjvp

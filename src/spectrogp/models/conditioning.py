@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from ..core import Factor, cholesky, gaussian_log_density, triangular_inverse
+from ..core import Factor, cholesky, gaussian_log_density, solve_lower, triangular_inverse
 from .moments import Moments
 
 _LOG_2PI = math.log(2.0 * math.pi)
@@ -126,8 +126,8 @@ def condition_last(y: Array, K: Array) -> Conditional:
     L = cholesky(K, "the covariance of a neighbourhood").L
     others, last = L[:-1, :-1], L[-1, :-1]
     v = L[-1, -1] ** 2
-    white = jax.scipy.linalg.solve_triangular(others, y[:-1], lower=True)
-    back = jax.scipy.linalg.solve_triangular(others, jnp.stack([last, white], axis=1), lower=True, trans=1)
+    white = solve_lower(others, y[:-1, None])[:, 0]
+    back = solve_lower(others, jnp.stack([last, white], axis=1), True)
     e = y[-1] - last @ white
     one, zero = jnp.ones(1, y.dtype), jnp.zeros(1, y.dtype)
     w, alpha = jnp.concatenate([-back[:, 0], one]), jnp.concatenate([back[:, 1], zero])
