@@ -95,3 +95,24 @@ def test_a_directory_that_others_can_write_to_is_refused(tmp_path):
     tmp_path.chmod(0o777)
     with pytest.raises(PermissionError, match=r"in a private directory only, but .* can be written to by others"):
         cache_compilations(tmp_path)
+
+
+FIT = """
+import numpy as np
+import spectrogp as sg
+
+sg.SpectralGPRegressor(kernel="se", inference="map", max_iter=2).fit(np.linspace(0.0, 1.0, 20), np.arange(20.0) % 3)
+"""
+
+
+@pytest.mark.parametrize("said", [{}, {"SPECTROGP_CACHE": "off"}, {"JAX_ENABLE_COMPILATION_CACHE": "false"}])
+def test_a_fit_keeps_programs_unless_told_otherwise(tmp_path, said):
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path), **said}
+    subprocess.run([sys.executable, "-c", FIT], env=environment, check=True)  # noqa: S603
+    assert (tmp_path / "spectrogp").exists() == (not said)
+
+
+def test_a_fit_goes_on_where_no_programs_can_be_kept(tmp_path):
+    (tmp_path / "spectrogp").touch()  # a file, not a directory
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", FIT], env=environment, check=True)  # noqa: S603

@@ -37,8 +37,9 @@ SOON: dict[str, Any] = {"compiler_options": {"xla_cpu_use_fusion_emitters": Fals
 def cache_compilations(directory: str | Path | None = None) -> Path:
     """Keep what JAX compiles in a private directory, and use what is there; gives the directory.
 
-    Off unless called, since it changes JAX for the whole process; the command line calls it. Programs that a process
-    compiles are there for others once it has ended. What is kept has at most a gibibyte.
+    It changes JAX for the whole process. The command line calls it, and so does the first fit of an estimator, unless
+    ``SPECTROGP_CACHE`` is ``off`` or JAX was told of a cache, or of none (``JAX_ENABLE_COMPILATION_CACHE``). Programs
+    that a process compiles are there for others once it has ended. What is kept has at most a gibibyte.
 
     Args:
         directory: Where; ``$XDG_CACHE_HOME/spectrogp`` (``~/.cache/spectrogp``) when left out. Its files are programs
@@ -59,6 +60,16 @@ def cache_compilations(directory: str | Path | None = None) -> Path:
     jax.config.update("jax_persistent_cache_enable_xla_caches", "none")  # type: ignore[no-untyped-call]
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)  # type: ignore[no-untyped-call]
     return path
+
+
+@functools.cache
+def cache_by_default() -> None:
+    """The same once, unless somebody has said otherwise, and where there is a place for it."""
+    asked = os.environ.get("SPECTROGP_CACHE", "on").lower() != "off"
+    settings: Any = jax.config
+    if asked and settings.jax_enable_compilation_cache and settings.jax_compilation_cache_dir is None:
+        with contextlib.suppress(OSError):  # a home that cannot be written to is no reason to stop
+            cache_compilations()
 
 
 def _default() -> Path:

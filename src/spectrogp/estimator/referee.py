@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..initialise import InitialValues, find_lines, nyquist
-from ..models import Data, MarkovGP
+from ..models import Data, MarkovGP, Moments
 from ..posterior import Posterior
 
 ROWS = 20_000  # next to each other that are looked at, at most
@@ -40,6 +40,7 @@ def judge(model: MarkovGP, data: Data, posterior: Posterior, initial: InitialVal
     """
     record = _Stretch.of(data)
     block_out = _block_out(model, record)
+    components = _at_rows(model, record, record.error)[1]
     said = [sentence for sentence in _told(initial, unit) if model.oscillations]
     if not model.oscillations:
         low, high = initial.band[:, 0] / unit
@@ -47,8 +48,10 @@ def judge(model: MarkovGP, data: Data, posterior: Posterior, initial: InitialVal
             f"nothing significant: no oscillation between {low:.3g} and {high:.3g} cycles per unit stands out of noise "
             "and background; n_components=1 fits one all the same, and longer or less noisy data may show one"
         )
-    said += _of_components(model, record, posterior, initial, unit)
-    said += _of_residuals(record, _without_components(model, record), initial, unit)
+    said += _of_components(model, record, components, posterior, initial, unit)
+    # What the oscillations leave over is noise and background, which could hide one that was missed.
+    rest = record.y - np.sum(np.asarray(components.mean)[: model.oscillations], axis=0)
+    said += _of_residuals(record, rest, initial, unit)
     if block_out["coverage"] < CALIBRATED:
         said.append(
             f"of rows that were left out in blocks {block_out['coverage']:.0%} lie inside 90 % intervals: predictions "
@@ -72,10 +75,6 @@ class _Stretch(NamedTuple):
         rows = order[first : first + ROWS]
         return cls(t[rows], *(np.asarray(part)[rows] for part in (data.y, data.error)))
 
-    @property
-    def data(self) -> Data:
-        return Data(self.t, self.y, self.error)
-
 
 def _told(initial: InitialValues, unit: float) -> list[str]:
     """Ambiguities of what was found, in the units in which frequencies are told."""
@@ -92,7 +91,7 @@ def _block_out(model: MarkovGP, record: _Stretch) -> dict[str, float]:
     rows = np.unique(np.clip(starts[:, None] + np.arange(wide), 0, n - 1))
     error = record.error.copy()
     error[rows] = UNSEEN
-    found = model.predict(Data(record.t, record.y, error), record.t[:, None])
+    found = _at_rows(model, record, error)[0]
     noise = np.asarray(
         model.realise().likelihood.scale_at(*map(jnp.asarray, (record.t[rows, None], record.error[rows])))
     )
@@ -102,14 +101,10 @@ def _block_out(model: MarkovGP, record: _Stretch) -> dict[str, float]:
     return {"coverage": float(np.mean(inside)), "r2": 1.0 - float(np.mean(off**2)) / variance}
 
 
-def _without_components(model: MarkovGP, record: _Stretch) -> np.ndarray:
-    """What the oscillations leave over: noise and background, which could hide one that was missed."""
+def _at_rows(model: MarkovGP, record: _Stretch, error: np.ndarray) -> tuple[Moments, Moments]:
+    """Moments of f ``[n]`` and of its components ``[a, n]`` at the rows, whose errors are these."""
     X = record.t[:, None]
-    realised, timeline = model.realise(), model.prepare(record.data, X)
-    rest = record.y - np.asarray(realised.moments(timeline, jnp.asarray(X)).mean)
-    for a in range(model.oscillations, realised.count_components(jnp.asarray(X))):
-        rest = rest + np.asarray(realised.component_moments(timeline, jnp.asarray(X), jnp.asarray(a)).mean)
-    return rest
+    return model.realise().parts(model.prepare(Data(record.t, record.y, error), X), X)
 
 
 def _of_residuals(record: _Stretch, residual: np.ndarray, initial: InitialValues, unit: float) -> list[str]:
@@ -128,7 +123,12 @@ def _of_residuals(record: _Stretch, residual: np.ndarray, initial: InitialValues
 
 
 def _of_components(
-    model: MarkovGP, record: _Stretch, posterior: Posterior, initial: InitialValues, unit: float
+    model: MarkovGP,
+    record: _Stretch,
+    components: Moments,
+    posterior: Posterior,
+    initial: InitialValues,
+    unit: float,
 ) -> list[str]:
     """Whether components are at an edge of the search, hardly known, hardly there, or not what the data show."""
     said: list[str] = []
@@ -137,7 +137,6 @@ def _of_components(
     X = np.linspace(record.t[0], record.t[-1], CENTRES)[:, None]
     band = posterior.local_frequency(X, LEVEL, max_draws=100)
     low, high = initial.band[:, 0]
-    realised, timeline = model.realise(), model.prepare(record.data, X)
     for a in range(model.oscillations):
         f = np.abs(np.asarray(band.mean)[:, a])
         name = f"component {a + 1}"
@@ -158,22 +157,21 @@ def _of_components(
                     f"the 90 % band of the frequency of {name} is as wide as the frequency itself: the data say "
                     "nothing of it; fewer components may serve"
                 )
-        moments = realised.component_moments(timeline, jnp.asarray(X), jnp.asarray(a))
-        if float(np.mean(np.asarray(moments.mean) ** 2)) < float(np.mean(np.asarray(moments.variance))):
+        if float(np.mean(components.mean[a] ** 2)) < float(np.mean(components.variance[a])):
             said.append(f"{name} explains nothing: it is smaller than what is known of it; fewer components may serve")
-    return said + _of_frequencies(model, posterior, initial)
+    return said + _of_frequencies(model, X[:, 0], np.abs(np.asarray(band.mean)), initial)
 
 
-def _of_frequencies(model: MarkovGP, posterior: Posterior, initial: InitialValues) -> list[str]:
+def _of_frequencies(model: MarkovGP, x: np.ndarray, fitted: np.ndarray, initial: InitialValues) -> list[str]:
     """Whether frequencies are those that the data alone show, where these show any."""
     harmonics = np.broadcast_to(initial.harmonics, initial.found.shape)
     if model.oscillations != len(harmonics) or np.any(harmonics > 1):
         return []
-    fitted = np.abs(np.asarray(posterior.local_frequency(initial.centres, LEVEL, max_draws=20).mean))
     said = []
     for a in np.flatnonzero(initial.found):
-        seen = initial.gain[:, a] > 0
-        apart = np.median(np.abs(fitted[seen, a] / initial.frequency[seen, a, 0] - 1.0))
+        seen = (initial.gain[:, a] > 0) & (initial.centres[:, 0] >= x[0]) & (initial.centres[:, 0] <= x[-1])
+        there = np.interp(initial.centres[seen, 0], x, fitted[:, a])
+        apart = np.median(np.abs(there / initial.frequency[seen, a, 0] - 1.0)) if np.any(seen) else 0.0
         if apart > APART:
             said.append(
                 f"the frequency of component {a + 1} is {apart:.0%} off what a periodogram of the data shows: compare "

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
-from ..core import naming
+from ..core import cache_by_default, naming
 from ..files import FilePath
 from ..initialise import InitialValues
 from ..kernels import AbstractKernel
@@ -242,6 +242,8 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
             warn_of_rounding(np.asarray(part.y), 0.25 * np.ptp(part.y), "y")
         with naming("random_state"):
             seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+
+        cache_by_default()
 
         def announce(initial: InitialValues) -> None:
             if on_found is not None:

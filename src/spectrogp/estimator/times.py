@@ -101,10 +101,10 @@ def outputs_of(y: Any) -> np.ndarray:
     A single column is flattened, with scikit-learn's warning.
     """
     refuse_masked(y, "y")
-    if np.ndim(y) == 2 and np.shape(y)[1] > 1:
-        with naming("y"):
-            return np.asarray(y, np.float64)
     with naming("y"):
+        shape = np.asarray(y).shape  # of anything that can be made an array
+        if len(shape) == 2 and shape[1] > 1:
+            return np.asarray(y, np.float64)
         numbers = check_array(
             y, dtype=np.float64, ensure_2d=False, ensure_min_samples=0, input_name="y", ensure_all_finite="allow-nan"
         )

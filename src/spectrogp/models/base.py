@@ -192,6 +192,17 @@ class AbstractModel(AbstractObjective):
         moments: Moments = model.moments(data.with_column(0.0), add_column(X, 1.0 + component))
         return moments
 
+    def every_component(self, data: Any, X: Array) -> Moments:
+        """Means and variances ``[a, t]`` of all components of f.
+
+        Args:
+            data: What ``prepare(data, X)`` gives.
+            X: Inputs ``[t, d]``.
+        """
+        numbers = jnp.arange(self.count_components(X))
+        moments: Moments = jax.lax.map(lambda a: self.component_moments(data, X, a), numbers)
+        return moments
+
 
 class AbstractConditionedModel(AbstractModel):
     """A model that predicts by covariances of test inputs with others: those of the data, or inducing ones."""

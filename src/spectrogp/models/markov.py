@@ -138,15 +138,29 @@ class MarkovGP(AbstractModel):
                 needed.append(data.size)
         return min(max(needed), data.size)
 
-    @eqx.filter_jit
     def moments(self, data: Data | Timeline, X: Array) -> Moments:
-        f = _weighted(*self._smoothed(data, X))
-        return Moments(f.mean + self.offset, f.variance)
+        return self.parts(data, X)[0]
 
-    @eqx.filter_jit
     def component_moments(self, data: Data | Timeline, X: Array, component: Any) -> Moments:
-        weight, mean, covariance = self._smoothed(data, X)
-        return _weighted(jnp.where(jnp.asarray(self._owners()) == component, weight, 0.0), mean, covariance)
+        mean, variance = self.parts(data, X)[1]
+        return Moments(mean[component], variance[component])
+
+    def every_component(self, data: Data | Timeline, X: Array) -> Moments:
+        return self.parts(data, X)[1]
+
+    def parts(self, data: Data | Timeline, X: Any) -> tuple[Moments, Moments]:
+        """Moments of f ``[t]`` and of each of its components ``[a, t]``, by one program for many numbers of inputs.
+
+        Args:
+            data: What ``prepare(data, X)`` gives.
+            X: Inputs ``[t, 1]``.
+        """
+        timeline = data if isinstance(data, Timeline) else Timeline.traced(data, X)
+        found, count = _parts(self, timeline), X.shape[0]
+        if not traced(found):  # cutting is no program then
+            found = jax.tree.map(np.asarray, found)
+        f, components = jax.tree.map(lambda values: values[..., :count], found)
+        return f, components
 
     def count_components(self, X: Array) -> int:
         del X
@@ -183,7 +197,7 @@ class MarkovGP(AbstractModel):
         model, X = self.realise(), inputs(X)
         timeline = Timeline.traced(data, X) if traced((data.X, X)) else Timeline.of(data, np.asarray(X))
         keys = jax.random.split(as_key(key), num_samples)
-        return _draws(model, timeline, keys)
+        return _draws(model, timeline, keys)[:, : X.shape[0]]
 
     @eqx.filter_jit
     def envelope(self, data: Data | Timeline, X: Any) -> tuple[Array, Array]:
@@ -200,7 +214,7 @@ class MarkovGP(AbstractModel):
             phase v is zero.
         """
         timeline = data if isinstance(data, Timeline) else Timeline.traced(data, X)
-        _, mean, covariance = self._smoothed(timeline, X)
+        _, mean, covariance = (part[: X.shape[0]] for part in self._smoothed(timeline))
         amplitude = jnp.concatenate([term.values_at(X)["amplitude"] for term in self.terms], axis=1)
         owners = self._owners()
         picks = np.zeros((owners[-1] + 1, 2, len(owners)))  # which oscillators are u and v of a component
@@ -261,9 +275,8 @@ class MarkovGP(AbstractModel):
         """Stationary covariances ``[q, d, d]`` of the oscillators' states."""
         return stationary(self.orders())
 
-    def _smoothed(self, data: Data | Timeline, X: Array) -> tuple[Array, Array, Array]:
+    def _smoothed(self, timeline: Timeline) -> tuple[Array, Array, Array]:
         """At inputs: weights ``[t, q]`` of the oscillators, their means ``[t, q]`` and covariances ``[t, q, q]``."""
-        timeline = data if isinstance(data, Timeline) else Timeline.traced(data, X)
         system = self.systems(timeline)
         mean, covariance = smooth(
             system.decay, system.weight, timeline.y - system.mean, system.variance, self.stationary(), timeline.steps
@@ -303,8 +316,16 @@ class MarkovGP(AbstractModel):
         return self.kernel.terms if isinstance(self.kernel, Sum) else (self.kernel,)
 
 
-def _weighted(weight: Array, mean: Array, covariance: Array) -> Moments:
-    return Moments(jnp.sum(weight * mean, axis=-1), jnp.einsum("tq,tqr,tr->t", weight, covariance, weight))
+@eqx.filter_jit
+def _parts(model: MarkovGP, timeline: Timeline) -> tuple[Moments, Moments]:
+    """Moments of f ``[t]`` and of its components ``[a, t]`` at the inputs that were asked for."""
+    weight, mean, covariance = model._smoothed(timeline)
+    owners = model._owners()
+    picked = weight * (owners == np.arange(owners[-1] + 1)[:, None])[:, None]  # [a, t, q]
+    return (
+        Moments(jnp.sum(weight * mean, axis=-1) + model.offset, jnp.einsum("tq,tqr,tr->t", weight, covariance, weight)),
+        Moments(jnp.sum(picked * mean, axis=-1), jnp.einsum("atq,tqr,atr->at", picked, covariance, picked)),
+    )
 
 
 @eqx.filter_jit

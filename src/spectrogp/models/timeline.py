@@ -31,7 +31,8 @@ class Timeline(Module):
         seen: Whether a row has an output.
         weight: 1 for a block's own rows that have an output, else 0.
         steps: Rows of the longest block; those beyond fill up.
-        place: Where the inputs that were asked for are, ``[t]``: numbers of elements of ``[l, b]``; or None.
+        place: Where the inputs that were asked for are: numbers of elements of ``[l, b]``; or None. Like the rows they
+            are filled up, behind those of the inputs.
         channel: The channel ``[b]`` that each block is of; None if there is one only.
     """
 
@@ -83,7 +84,7 @@ class Timeline(Module):
             seen,
             (seen & mine).astype(float),
             np.asarray(steps),
-            None if wanted is None else place[data.size :],
+            None if wanted is None else np.append(place[data.size :], np.zeros(_filled(len(new)) - len(new), int)),
         )
 
     @classmethod
@@ -130,7 +131,7 @@ class Timeline(Module):
         return cls(t, y, error, seen, weight, np.max([part.steps for part in parts]), None, channel)
 
     def read(self, values: PyTree) -> PyTree:
-        """Of ``values [l, ..., b]``, those at the inputs that were asked for, ``[t, ...]``."""
+        """Of ``values [l, ..., b]``, those at the inputs that were asked for, ``[t, ...]``, and at what fills up."""
         flat = jnp.moveaxis(jnp.asarray(values), -1, 1)
         return flat.reshape(-1, *flat.shape[2:])[self.place]
 
@@ -152,4 +153,4 @@ def _lengthened(values: np.ndarray, length: int, mode: Any) -> np.ndarray:
 
 
 def _filled(steps: int) -> int:
-    return max(LENGTHS, 1 << (steps - 1).bit_length())
+    return max(LENGTHS, 1 << max(steps - 1, 0).bit_length())

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -87,9 +86,7 @@ class Components(Module):
     X: Any
 
     def __call__(self, model: Any) -> Moments:
-        model, X = model.realise(), jnp.asarray(self.X)
-        numbers = jnp.arange(model.count_components(X))
-        moments: Moments = jax.lax.map(lambda a: model.component_moments(self.data, X, a), numbers)
+        moments: Moments = model.realise().every_component(self.data, jnp.asarray(self.X))
         return moments
 
 
