@@ -38,19 +38,19 @@ def judge(model: MarkovGP, data: Data, posterior: Posterior, initial: InitialVal
         initial: What was found in the data.
         unit: What inputs were divided by: frequencies are told in the units before.
     """
-    record = _Stretch.of(data)
+    record, count = _Stretch.of(data), model.oscillations
     block_out = _block_out(model, record)
     components = _at_rows(model, record, record.error)[1]
-    said = [sentence for sentence in _told(initial, unit) if model.oscillations]
-    if not model.oscillations:
+    said = [sentence for sentence in _told(initial, unit) if count]
+    if not count:
         low, high = initial.band[:, 0] / unit
         said.append(
             f"nothing significant: no oscillation between {low:.3g} and {high:.3g} cycles per unit stands out of noise "
             "and background; n_components=1 fits one all the same, and longer or less noisy data may show one"
         )
-    said += _of_components(model, record, components, posterior, initial, unit)
+    said += _of_components(count, record, components, posterior, initial, unit)
     # What the oscillations leave over is noise and background, which could hide one that was missed.
-    rest = record.y - np.sum(np.asarray(components.mean)[: model.oscillations], axis=0)
+    rest = record.y - np.sum(np.asarray(components.mean)[:count], axis=0)
     said += _of_residuals(record, rest, initial, unit)
     if block_out["coverage"] < CALIBRATED:
         said.append(
@@ -123,7 +123,7 @@ def _of_residuals(record: _Stretch, residual: np.ndarray, initial: InitialValues
 
 
 def _of_components(
-    model: MarkovGP,
+    count: int,
     record: _Stretch,
     components: Moments,
     posterior: Posterior,
@@ -132,12 +132,12 @@ def _of_components(
 ) -> list[str]:
     """Whether components are at an edge of the search, hardly known, hardly there, or not what the data show."""
     said: list[str] = []
-    if not model.oscillations:
+    if not count:
         return said
     X = np.linspace(record.t[0], record.t[-1], CENTRES)[:, None]
     band = posterior.local_frequency(X, LEVEL, max_draws=100)
     low, high = initial.band[:, 0]
-    for a in range(model.oscillations):
+    for a in range(count):
         f = np.abs(np.asarray(band.mean)[:, a])
         name = f"component {a + 1}"
         if np.median(f) > (1.0 - EDGE) * high:
@@ -159,13 +159,13 @@ def _of_components(
                 )
         if float(np.mean(components.mean[a] ** 2)) < float(np.mean(components.variance[a])):
             said.append(f"{name} explains nothing: it is smaller than what is known of it; fewer components may serve")
-    return said + _of_frequencies(model, X[:, 0], np.abs(np.asarray(band.mean)), initial)
+    return said + _of_frequencies(X[:, 0], np.abs(np.asarray(band.mean))[:, :count], initial)
 
 
-def _of_frequencies(model: MarkovGP, x: np.ndarray, fitted: np.ndarray, initial: InitialValues) -> list[str]:
+def _of_frequencies(x: np.ndarray, fitted: np.ndarray, initial: InitialValues) -> list[str]:
     """Whether frequencies are those that the data alone show, where these show any."""
     harmonics = np.broadcast_to(initial.harmonics, initial.found.shape)
-    if model.oscillations != len(harmonics) or np.any(harmonics > 1):
+    if fitted.shape[1] != len(harmonics) or np.any(harmonics > 1):
         return []
     said = []
     for a in np.flatnonzero(initial.found):
