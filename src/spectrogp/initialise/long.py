@@ -191,9 +191,14 @@ def find_long(
             track = None if comb is None else record.track(rest, comb)
             if track is not None and in_step(track) > COHERENT:
                 found.append(record.tracks([track]))
-    found = sorted(found, key=lambda tracks: -tracks.worth * (ONE if np.any(tracks.harmonics > 1) else 1.0))
+    found = sorted(found, key=lambda tracks: -tracks.worth * (1.0 if _are_tones(tracks) else ONE))
     best = max(tracks.worth for tracks in found)
     return [tracks for tracks in found[:ALTERNATIVES] if tracks.worth >= WORTH * best]
+
+
+def _are_tones(found: Tracks) -> bool:
+    """Whether there are several tones that have no harmonics."""
+    return len(found.tracks) > 1 and not np.any(found.harmonics > 1)
 
 
 def hops(grid: Grid, t: np.ndarray, highest: float) -> list[int]:
