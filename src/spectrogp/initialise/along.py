@@ -16,6 +16,7 @@ import numpy as np
 from scipy.special import gammainccinv
 
 from .background import Covariance, Null, fit_band
+from .harmonics import REPEATED
 from .lines import LEAST, Lines, find_lines, nyquist
 from .long import SHARE, WHOLE
 from .ridges import FALSE_ALARM, SIGNIFICANT
@@ -23,9 +24,9 @@ from .windows import Component, Record, View, windows_of
 
 MANY = 20_000  # rows beyond which what windows see is taken as it is: nulls and lines of all rows take long
 SLOW = 10.0  # lengthscale of the process that is a trend, in spans: it goes on beyond the data as a slope
+SURE = 10.0  # nats that a component gains beside red noise: the best of many paths through that gains by chance, too
 BAND = 2.0  # nats that a process with a frequency gains, beside what its numbers cost
 OVERTONES = (2, 3, 4)  # numbers of harmonics that a ridge is tried with
-REPEATED = 8.0  # cycles from which on they show a waveform
 FAINT = 0.1  # of the spread, of the background that there is where nothing else is
 
 
@@ -165,7 +166,7 @@ def _there(
         turns = [every or component.typical * record.span >= LEAST for component in waiting]
         best = int(np.argmax(np.where(turns, trials, -np.inf)))
         gain = trials[best] - sum(part.cost for part in kept) - worth
-        if not every and not (turns[best] and gain > SIGNIFICANT):
+        if not every and not (turns[best] and gain > SURE):
             break
         kept.append(waiting.pop(best))
         signal = signal + kept[-1].signal

@@ -19,6 +19,8 @@ LOWEST = 0.6  # fundamental, in units of width⁻¹: a window holds two cycles, 
 LOW = 0.25  # of what harmonics explain, that the lower half of them does at least
 STEP = 0.3  # in units of width⁻¹, frequencies that a window takes for the same
 AGREE = 0.9  # of the gain of an overtone, where its frequency is that of one
+REPEATED = 8.0  # cycles from which on they show a waveform
+MOST = 0.9  # of what harmonics explain, that every k-th has where these are all there are
 COHERENT = 0.5  # length of the mean of e^i(difference of phases), likewise: it is 1 in step, and 0 for another tone
 
 
@@ -68,6 +70,16 @@ def _comb(cells: Cells, multiples: np.ndarray, count: int) -> tuple[np.ndarray, 
         np.copyto(best, total, where=better)
         np.copyto(rate, np.float32(top / count), where=better)
     return best, rate
+
+
+def with_all_harmonics(track: Track) -> Path:
+    """The path of the fundamental of those harmonics that are there: of a comb that is too fine every k-th is."""
+    path, count = track.path, track.path.harmonics
+    energy = np.sum(np.abs(track.wave[path.alive]) ** 2, axis=(0, 2))
+    for k in range(count, 1, -1):
+        if np.sum(energy[k - 1 :: k]) > MOST * np.sum(energy):
+            return path._replace(frequency=k * path.frequency, rate=k * path.rate, harmonics=count // k)
+    return path
 
 
 def in_step(track: Track) -> float:

@@ -13,7 +13,7 @@ import numpy as np
 
 from .frames import ROWS as FEWEST
 from .frames import Channel, Grid, even_grid, frames, price, window
-from .harmonics import COHERENT, find_comb, in_step, overtones
+from .harmonics import COHERENT, REPEATED, find_comb, in_step, overtones, with_all_harmonics
 from .initial import Spectrum
 from .ridges import CYCLES, LENGTH, SIGNIFICANT
 from .tracks import Path, Track, find_path, fit_path
@@ -189,8 +189,11 @@ def find_long(
             rest = record.rest(0.0, hop)
             comb = record.comb(rest, hop)
             track = None if comb is None else record.track(rest, comb)
-            if track is not None and in_step(track) > COHERENT:
-                found.append(record.tracks([track]))
+            if track is None or in_step(track) < COHERENT:
+                continue
+            path = with_all_harmonics(track)
+            if float(np.sum(path.frequency[path.alive])) * hop / record.grid.rate > REPEATED:
+                found.append(record.tracks([record.track(rest, path)]))
     found = sorted(found, key=lambda tracks: -tracks.worth * (1.0 if _are_tones(tracks) else ONE))
     best = max(tracks.worth for tracks in found)
     return [tracks for tracks in found[:ALTERNATIVES] if tracks.worth >= WORTH * best]

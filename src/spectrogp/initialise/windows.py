@@ -64,10 +64,9 @@ class Component(NamedTuple):
     def cost(self) -> float:
         """The price by which a component is weighed against others and against none.
 
-        It has the margin against chance once, not in each window. And frequency and rate of a window are the best on a
-        grid, not of all: the optimum of a fit gains half a nat for each.
+        It has the margin against chance once, not in each window.
         """
-        return self.price + (max(self.windows, 1.0) - 1.0) * float(np.log(FALSE_ALARM)) - self.windows
+        return self.price + (max(self.windows, 1.0) - 1.0) * float(np.log(FALSE_ALARM))
 
     @property
     def typical(self) -> float:
