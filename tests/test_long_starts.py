@@ -252,6 +252,6 @@ def test_overtones_keep_step_and_other_tones_do_not():
         ]
         assert [harmonics for _, harmonics in overtones(tracks, 80 / grid.rate)] == expected
         both = [framing.Channel(grid, base + other, weight)]
-        together = in_step(fit_path(both, t, find_comb(both, 80, 20.0), 20.0))
+        together = in_step(fit_path(both, t, find_comb(both, 80, 20.0), 20.0).wave)
         assert (together > 0.8) == (ratio == 2.0)
         assert (together < 0.4) == (ratio != 2.0)

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import gammainccinv
 
 from .background import Covariance, Null, fit_band
-from .harmonics import REPEATED
+from .harmonics import REPEATED, in_step
 from .lines import LEAST, Lines, find_lines, nyquist
 from .long import SHARE, WHOLE
 from .ridges import FALSE_ALARM, SIGNIFICANT
@@ -27,6 +27,7 @@ SLOW = 10.0  # lengthscale of the process that is a trend, in spans: it goes on 
 SURE = 10.0  # nats that a component gains beside red noise: the best of many paths through that gains by chance, too
 BAND = 2.0  # nats that a process with a frequency gains, beside what its numbers cost
 OVERTONES = (2, 3, 4)  # numbers of harmonics that a ridge is tried with
+IN_STEP, WEAK = 0.85, 0.01  # how well overtones of a ridge keep step, and their power beside its own, at least
 FAINT = 0.1  # of the spread, of the background that there is where nothing else is
 
 
@@ -72,7 +73,7 @@ def look_along(
         others: list[View] = [View(views[0].centres, [])]
         if left != 0:
             others = windows(record.y - trend - lines.signal, left, most - len(lines.lines))
-        second = _lines_first(record, others[0], lines, components)
+        second = _lines_first(record, others[0], lines, components, limit)
         # Windows that leave no line over need none; lines that leave nothing else need no windows.
         enough = components is None and first.view.components and first.lines is None
         mixed = any(not component.steady for component in second.view.components)
@@ -110,7 +111,7 @@ def _windows_first(
 ) -> Choice:
     """Components seen through windows, as far as they are there, and lines in what they leave over."""
     kept, null, worth = _there(record, view.components, np.zeros_like(record.y), bent, count is not None)
-    kept, null, worth = _with_overtones(record, kept, np.zeros_like(record.y), null, worth)
+    kept, null, worth = _with_overtones(record, kept, np.zeros_like(record.y), null, worth, limit)
     if count is not None or len(kept) == most:
         return Choice(View(view.centres, kept), None, null, worth)
     signal = _sum(kept, record)
@@ -141,11 +142,11 @@ def _swept(component: Component, centres: np.ndarray) -> tuple[float, float]:
     return low - beside, high + beside
 
 
-def _lines_first(record: Record, view: View, lines: Lines, count: int | None) -> Choice:
+def _lines_first(record: Record, view: View, lines: Lines, count: int | None, limit: float) -> Choice:
     """Lines, and components seen through windows in what they leave over."""
     begin = lines.null, lines.likelihood
     kept, null, worth = _there(record, view.components, lines.signal, begin, count is not None)
-    kept, null, worth = _with_overtones(record, kept, lines.signal, null, worth)
+    kept, null, worth = _with_overtones(record, kept, lines.signal, null, worth, limit)
     worth -= sum(line.price for line in lines.lines)
     return Choice(_with_lines(View(view.centres, kept), lines), lines, null, worth)
 
@@ -181,24 +182,30 @@ def _there(
 
 
 def _with_overtones(
-    record: Record, kept: list[Component], beside: np.ndarray, null: Null, worth: float
+    record: Record, kept: list[Component], beside: np.ndarray, null: Null, worth: float, highest: float
 ) -> tuple[list[Component], Null, float]:
-    """Components with the overtones that are there: one that is no sinusoid is one oscillation, not several."""
+    """Components with the overtones that are there: one that is no sinusoid is one oscillation, not several.
+
+    What windows missed of a frequency that changes is explained by any other waves, but these do not keep step.
+    """
     kept = list(kept)
     for k, component in enumerate(kept):
         others = beside + _sum(kept[:k] + kept[k + 1 :], record)
         costs = sum(part.cost for part in kept[:k] + kept[k + 1 :])
         for count in OVERTONES:
-            signal = None
-            if component.overtones is not None and component.typical * record.span > REPEATED:
-                signal = component.overtones(count, record.y - others)
-            if signal is None:
+            repeats = component.typical * record.span > REPEATED and count * component.typical < highest
+            if component.overtones is None or not repeats:
+                break
+            signal, waves = component.overtones(count, record.y - others)
+            first, last = (float(np.sum(np.abs(waves[:, h]) ** 2)) for h in (0, -1))
+            if in_step(waves[..., None]) < IN_STEP or last < WEAK * first:
                 break
             chance = float(gammainccinv((count - 1) * max(component.windows, 1.0), FALSE_ALARM))
             richer = component._replace(signal=signal, harmonics=count, price=component.price + chance)
             found, likelihood = record.null(others + signal, null)
-            if likelihood - costs - richer.cost > worth + SIGNIFICANT:
-                kept[k], null, worth = richer, found, likelihood - costs - richer.cost
+            rise = likelihood - costs - richer.cost - worth
+            if rise > SIGNIFICANT:
+                kept[k], null, worth = richer, found, worth + rise
     return kept, null, worth
 
 

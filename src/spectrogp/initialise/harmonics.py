@@ -82,13 +82,13 @@ def with_all_harmonics(track: Track) -> Path:
     return path
 
 
-def in_step(track: Track) -> float:
-    """How well the harmonics of a track keep step with each other, from 0 to 1: the bicoherence of its waves.
+def in_step(wave: np.ndarray) -> float:
+    """How well harmonics keep step with each other, from 0 to 1: the bicoherence of their waves ``[k, h, c]``.
 
     The phase of w_g w_h w̄_{g+h} is that of the waveform, wherever a cycle begins: it stays if they are harmonics of one
     tone, and turns if they are tones of their own.
     """
-    wave, count = track.wave[track.path.alive], track.path.harmonics
+    count = wave.shape[1]
     pairs = [(g, h) for g in range(1, count) for h in range(g, count - g + 1)]
     products = [wave[:, g - 1] * wave[:, h - 1] * np.conj(wave[:, g + h - 1]) for g, h in pairs]
     whole = sum(float(np.sum(np.abs(product))) for product in products)

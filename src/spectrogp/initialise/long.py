@@ -189,7 +189,7 @@ def find_long(
             rest = record.rest(0.0, hop)
             comb = record.comb(rest, hop)
             track = None if comb is None else record.track(rest, comb)
-            if track is None or in_step(track) < COHERENT:
+            if track is None or in_step(track.wave[track.path.alive]) < COHERENT:
                 continue
             path = with_all_harmonics(track)
             if float(np.sum(path.frequency[path.alive])) * hop / record.grid.rate > REPEATED:

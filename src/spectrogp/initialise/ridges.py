@@ -63,17 +63,17 @@ class Ridge(NamedTuple):
 
     def overtones(
         self, t: np.ndarray, y: np.ndarray, weight: np.ndarray, centres: np.ndarray, count: int, at: np.ndarray
-    ) -> np.ndarray:
-        """What it explains at times ``at [m]`` with harmonics up to the ``count``-th, fitted to one channel ``y [n]``.
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """What it explains of one channel ``y [n]`` with ``count`` harmonics, at times ``at [m]``, and their waves.
 
-        Frequency and rate of the h-th are h times those of the first.
+        Frequency and rate of the h-th are h times those of the first. Waves ``[k, h]`` are those of the centres where
+        it is seen.
         """
         numbers, total, signal = np.arange(1, count + 1), np.zeros(len(at)), np.zeros(len(at))
-        spacing = centres[1] - centres[0]
+        spacing, waves = centres[1] - centres[0], []
 
-        def waves(tau: np.ndarray, k: int) -> np.ndarray:
-            theta = 2.0 * np.pi * np.outer(self.frequency[k] * tau + 0.5 * self.rate[k] * tau**2, numbers)
-            return np.column_stack([np.cos(theta), np.sin(theta)])
+        def basis(tau: np.ndarray, k: int) -> np.ndarray:
+            return np.exp(2j * np.pi * np.outer(self.frequency[k] * tau + 0.5 * self.rate[k] * tau**2, numbers))
 
         for k, centre in enumerate(centres):
             blend = np.exp(-0.5 * ((at - centre) / spacing) ** 2)
@@ -81,10 +81,12 @@ class Ridge(NamedTuple):
             if self.gain[k] > 0:
                 tau = t - centre
                 root = np.sqrt(weight * np.exp(-0.5 * (tau / self.width[k]) ** 2))[:, None]
-                design = np.column_stack([np.ones_like(t), waves(tau, k)])
+                turning = basis(tau, k)
+                design = np.column_stack([np.ones_like(t), turning.real, turning.imag])
                 solution = np.linalg.lstsq(root * design, root[:, 0] * y, rcond=1e-6)[0]
-                signal += blend * (waves(at - centre, k) @ solution[1:])
-        return signal / total
+                waves.append(solution[1 : count + 1] - 1j * solution[count + 1 :])
+                signal += blend * (basis(at - centre, k) @ waves[-1]).real
+        return signal / total, np.array(waves).reshape(-1, count)
 
     def windows(self, centres: np.ndarray) -> float:
         """How many windows, one after the other, it is seen in."""

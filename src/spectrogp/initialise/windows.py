@@ -58,7 +58,7 @@ class Component(NamedTuple):
     windows: float = 1.0
     harmonics: int = 1
     steady: bool = False
-    overtones: Callable[[int, np.ndarray], np.ndarray | None] | None = None  # what it explains of outputs with more
+    overtones: Callable[[int, np.ndarray], tuple[np.ndarray, np.ndarray]] | None = None  # of outputs, and their waves
 
     @property
     def cost(self) -> float:
@@ -136,7 +136,7 @@ def _of_ridges(record: Record, rows: np.ndarray, y: np.ndarray, grid: np.ndarray
             (ridge.signal if len(rows) == len(record.t) else ridge.at(record.t, centres))[0],
             ridge.price(centres, float(grid[-1])),
             ridge.windows(centres),
-            overtones=partial(_overtones, record, rows, ridge, centres, float(grid[-1])),
+            overtones=partial(_overtones, record, rows, ridge, centres),
         )
         for ridge in ridges
     ]
@@ -144,9 +144,7 @@ def _of_ridges(record: Record, rows: np.ndarray, y: np.ndarray, grid: np.ndarray
 
 
 def _overtones(
-    record: Record, rows: np.ndarray, ridge: Ridge, centres: np.ndarray, highest: float, count: int, y: np.ndarray
-) -> np.ndarray | None:
-    """What a ridge explains of outputs ``y [n]`` with so many harmonics; None where the last is too fast to be seen."""
-    if count * float(np.quantile(ridge.frequency, 0.9)) > highest:
-        return None
+    record: Record, rows: np.ndarray, ridge: Ridge, centres: np.ndarray, count: int, y: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """What a ridge explains of outputs ``y [n]`` with so many harmonics, and their waves."""
     return ridge.overtones(record.t[rows], y[rows], record.weight[rows], centres, count, record.t)
