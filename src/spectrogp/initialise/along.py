@@ -28,6 +28,7 @@ SURE = 10.0  # nats that a component gains beside red noise: the best of many pa
 BAND = 2.0  # nats that a process with a frequency gains, beside what its numbers cost
 OVERTONES = (2, 3, 4)  # numbers of harmonics that a ridge is tried with
 IN_STEP, WEAK = 0.85, 0.01  # how well overtones of a ridge keep step, and their power beside its own, at least
+NEARLY = 0.05  # by which a ridge may miss the multiple of another that it is
 FAINT = 0.1  # of the spread, of the background that there is where nothing else is
 
 
@@ -188,25 +189,36 @@ def _with_overtones(
 
     What windows missed of a frequency that changes is explained by any other waves, but these do not keep step.
     """
-    kept = list(kept)
-    for k, component in enumerate(kept):
-        others = beside + _sum(kept[:k] + kept[k + 1 :], record)
-        costs = sum(part.cost for part in kept[:k] + kept[k + 1 :])
+    for first in sorted(kept, key=lambda component: component.typical):
+        now = first
         for count in OVERTONES:
-            repeats = component.typical * record.span > REPEATED and count * component.typical < highest
-            if component.overtones is None or not repeats:
+            repeats = now.typical * record.span > REPEATED and count * now.typical < highest
+            if now.overtones is None or not repeats or not any(now is part for part in kept):
                 break
-            signal, waves = component.overtones(count, record.y - others)
-            first, last = (float(np.sum(np.abs(waves[:, h]) ** 2)) for h in (0, -1))
-            if in_step(waves[..., None]) < IN_STEP or last < WEAK * first:
+            others = [part for part in kept if part is not now and not _is_overtone(part, now, count)]
+            joined = len(others) < len(kept) - 1
+            signal = beside + _sum(others, record)
+            explained, waves = now.overtones(count, record.y - signal)
+            power = np.sum(np.abs(waves) ** 2, axis=0)
+            if in_step(waves[..., None]) < IN_STEP or power[-1] < WEAK * power[0]:
                 break
-            chance = float(gammainccinv((count - 1) * max(component.windows, 1.0), FALSE_ALARM))
-            richer = component._replace(signal=signal, harmonics=count, price=component.price + chance)
-            found, likelihood = record.null(others + signal, null)
-            rise = likelihood - costs - richer.cost - worth
-            if rise > SIGNIFICANT:
-                kept[k], null, worth = richer, found, worth + rise
+            chance = float(gammainccinv((count - 1) * max(now.windows, 1.0), FALSE_ALARM))
+            richer = now._replace(signal=explained, harmonics=count, price=first.price + chance)
+            found, likelihood = record.null(signal + explained, null)
+            rise = likelihood - sum(part.cost for part in others) - richer.cost - worth
+            if rise > (0.0 if joined else SIGNIFICANT):
+                kept, now, null, worth = [*others, richer], richer, found, worth + rise
     return kept, null, worth
+
+
+def _is_overtone(component: Component, base: Component, count: int) -> bool:
+    """Whether a component has a multiple of the frequency of another, up to the ``count``-th."""
+    both = (component.gain > 0) & (base.gain > 0)
+    if not np.any(both):
+        return False
+    ratio = component.frequency[both] / base.frequency[both]
+    multiple = float(np.round(np.median(ratio)))
+    return 2 <= multiple <= count and float(np.median(np.abs(ratio / multiple - 1.0))) < NEARLY
 
 
 def _band(
