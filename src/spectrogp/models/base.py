@@ -51,6 +51,7 @@ class AbstractModel(AbstractObjective):
     """
 
     inputs_of_its_own: ClassVar[tuple[str, ...]] = ()  # fields that are inputs, such as inducing ones
+    draws_inside_jit: ClassVar[bool] = True  # whether one program can draw f at inputs that it knows when it runs
 
     # What each model defines, on a realised model:
 

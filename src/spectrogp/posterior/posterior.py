@@ -249,7 +249,7 @@ class Posterior(Module):
             jax.random.randint(of_parameters, (num_samples,), 0, self.log_joint.size), self.log_joint.shape[1]
         )
         keys = jax.random.split(of_functions, num_samples)
-        if self._prepared(data, X) is not data:  # such a model looks at values, which one program for all draws cannot
+        if not self.rest.draws_inside_jit:  # such a model looks at values, which one program for all draws cannot
             places = zip(np.asarray(chain), np.asarray(draw), keys, strict=True)
             return jnp.concatenate([self.at(c, d).draw(data, X, key=one) for c, d, one in places])
         chosen = jax.tree.map(lambda leaf: jnp.asarray(leaf)[chain, draw], self.draws)

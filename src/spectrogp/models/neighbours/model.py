@@ -38,6 +38,7 @@ class AbstractNeighbourModel(AbstractModel):
 
     kernel: eqx.AbstractVar[AbstractKernel]
     likelihood: eqx.AbstractVar[Gaussian]
+    draws_inside_jit: ClassVar[bool] = False
 
     def neighbours(self, data: Neighbourhoods, X: ArrayLike, m: int | None = None) -> np.ndarray:
         """The m rows of the data nearest to each test input ``X [t, d]``: ``[t, m]``, by default as data say."""
