@@ -80,7 +80,8 @@ def test_functions_take_one_panel_each_and_a_logarithmic_axis_where_they_range_f
 
 def test_components_have_scales_that_hold_their_bands():
     panels = Figure().subplots(2, 1)
-    plots.plot_components(panels, X, BAND)
+    plots.plot_components(panels, X, BAND, oscillations=1)
+    assert [panel.get_title(loc="left") for panel in panels] == ["component 1", "background"]
     for k, panel in enumerate(panels):
         np.testing.assert_array_equal(panel.lines[0].get_ydata(), MEAN[:, k])
         low, high = panel.get_ylim()

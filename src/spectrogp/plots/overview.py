@@ -148,7 +148,9 @@ def _of_one_input(report: Report, truth: Any, scaling: str, period: bool) -> Fig
             panel.set_ylim(min(panel.get_ylim()[0], max(0.7 * length, 0.1 * panel.get_ylim()[0])), None)
         _mark_record(panel, length, "length of the record")
     if report.components is not None:
-        plot_components([panels[name] for name in below], t, report.components)
+        plot_components(
+            [panels[name] for name in below], t, report.components, oscillations=report.local.weight.shape[-1]
+        )
     titles = {
         "fit": "data and fit",
         "spectrogram": "model: spectrogram, frequency"
