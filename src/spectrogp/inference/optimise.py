@@ -62,6 +62,9 @@ class Adam:
         at_least(1, **{name: count for name, count in counts.items() if count is not None})
 
 
+_ADAM, _RUN = Adam(), Run(chunk=50)
+
+
 @entry_point
 def maximise(
     model: Model,
@@ -69,10 +72,10 @@ def maximise(
     *,
     steps: int,
     key: Key,
-    optimiser: Adam = Adam(),  # noqa: B008 (frozen)
+    optimiser: Adam = _ADAM,
     roles: tuple[Role, ...] = OPTIMISED,
     refresh: Any = None,
-    run: Run = Run(chunk=50),  # noqa: B008 (frozen)
+    run: Run = _RUN,
 ) -> Fit:
     """Adam on the log joint density: the maximum a-posteriori fit, or of a variational model the largest bound.
 

@@ -86,6 +86,9 @@ class AbstractSampler(Module):
         return rest
 
 
+_RUN = Run()
+
+
 @entry_point
 def sample(
     sampler: AbstractSampler,
@@ -95,7 +98,7 @@ def sample(
     draws: int,
     key: Key,
     roles: tuple[Role, ...] = ("latent", "hyperparameter"),
-    run: Run = Run(),  # noqa: B008 (frozen)
+    run: Run = _RUN,
     warn: bool = True,
 ) -> Posterior:
     """Draws from the posterior of a model's parameters.
