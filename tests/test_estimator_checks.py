@@ -76,7 +76,9 @@ def test_a_pipeline_that_standardises_first_changes_nothing(tone):
     alone = sg.SpectralGPRegressor(**FAST).fit(X, y)
     pipeline = make_pipeline(StandardScaler(), sg.SpectralGPRegressor())
     pipeline.set_params(**{f"spectralgpregressor__{name}": value for name, value in FAST.items()}).fit(X, y)
-    np.testing.assert_allclose(pipeline.predict(X), alone.predict(X), rtol=1e-6, atol=1e-6)  # outputs are of size one
+    np.testing.assert_allclose(
+        pipeline.predict(X), alone.predict(X), rtol=1e-6, atol=1e-7
+    )  # some are near zero, all of size one
     assert pipeline.score(X, y) > 0.9
 
 

@@ -12,7 +12,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..inference import CONVERGED, Optimum, Progress
-from ..initialise import HARMONICS, InitialValues, fit_null, likely_smoothness, markov_from, shortest_smoothness
+from ..initialise import (
+    HARMONICS,
+    InitialValues,
+    fit_null,
+    fundamentals,
+    likely_smoothness,
+    markov_from,
+    shortest_smoothness,
+)
 from ..kernels import Sum
 from ..models import ChannelGP, Data, Lanes, MarkovGP, grid_groups
 from ..parameters import partition
@@ -209,11 +217,9 @@ def _unwound(model: MarkovGP | ChannelGP, initial: InitialValues, data: Channels
     low, high = initial.extent[:, 0]
     X = np.linspace(low, high, 8 * len(initial.centres))[:, None]
     turn = size = np.zeros((len(X), initial.gain.shape[1]))
-    # Of harmonics the fundamental tells; what has no frequency comes last.
-    harmonics = np.broadcast_to(np.minimum(initial.harmonics, HARMONICS), size.shape[1:])
-    fundamentals = np.cumsum(harmonics) - harmonics
+    first = fundamentals(initial)  # which tell of their overtones, too
     for one, part in zip(model.channels, data, strict=True):
-        mean = np.asarray(one.realise().envelope(one.prepare(part, X), jnp.asarray(X))[0])[:, fundamentals]
+        mean = np.asarray(one.realise().envelope(one.prepare(part, X), jnp.asarray(X))[0])[:, first]
         # How far it can be trusted shows in the size of the envelope.
         own = np.sum(mean**2, axis=-1)
         slope = np.gradient(-np.unwrap(np.arctan2(mean[..., 1], mean[..., 0]), axis=0), X[:, 0], axis=0)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from ..initialise import HARMONICS, InitialValues, find_lines, nyquist
+from ..initialise import InitialValues, find_lines, fundamentals, nyquist
 from ..models import Data, MarkovGP, Moments
 from ..posterior import Posterior
 
@@ -137,7 +137,7 @@ def _of_components(
     X = np.linspace(record.t[0], record.t[-1], CENTRES)[:, None]
     band = posterior.local_frequency(X, LEVEL, max_draws=100)
     low, high = initial.band[:, 0]
-    for a in _fundamentals(count, initial):
+    for a in fundamentals(initial):  # overtones are judged with theirs
         f = np.abs(np.asarray(band.mean)[:, a])
         name = f"component {a + 1}"
         if np.median(f) > (1.0 - EDGE) * high:
@@ -160,12 +160,6 @@ def _of_components(
         if float(np.mean(components.mean[a] ** 2)) < float(np.mean(components.variance[a])):
             said.append(f"{name} explains nothing: it is smaller than what is known of it; fewer components may serve")
     return said + _of_frequencies(X[:, 0], np.abs(np.asarray(band.mean))[:, :count], initial)
-
-
-def _fundamentals(count: int, initial: InitialValues) -> np.ndarray:
-    """Which of the components are no overtones of others: these are judged with their fundamental."""
-    harmonics = np.minimum(np.broadcast_to(initial.harmonics, initial.found.shape), HARMONICS)
-    return np.asarray(np.cumsum(harmonics) - harmonics) if np.sum(harmonics) == count else np.arange(count)
 
 
 def _of_frequencies(x: np.ndarray, fitted: np.ndarray, initial: InitialValues) -> list[str]:

@@ -7,7 +7,7 @@ from .cycles import Cycle, find_cycles
 from .initial import InitialValues, Spectrum, show_range
 from .kernels import builds, kernel_from, kernel_name, noise_from
 from .lines import Line, Lines, find_lines, nyquist
-from .markov import HARMONICS, likely_smoothness, markov_from, shortest_smoothness
+from .markov import HARMONICS, fundamentals, likely_smoothness, markov_from, shortest_smoothness
 from .richer import Places, convolutional_from, noise_function, quadratic_from, smooth_kernel, with_cycles
 from .ridges import Ridge, find_ridges, frequency_grid, windowed_power
 from .search import find_initial_values
@@ -33,6 +33,7 @@ __all__ = [
     "find_ridges",
     "fit_null",
     "frequency_grid",
+    "fundamentals",
     "inducing_inputs",
     "kernel_from",
     "kernel_name",

@@ -193,7 +193,7 @@ def find_long(
                 continue
             path = with_all_harmonics(track)
             if float(np.sum(path.frequency[path.alive])) * hop / record.grid.rate > REPEATED:
-                found.append(record.tracks([record.track(rest, path)]))
+                found.append(record.tracks([track if path is track.path else record.track(rest, path)]))
     found = sorted(found, key=lambda tracks: -tracks.worth * (1.0 if _are_tones(tracks) else ONE))
     best = max(tracks.worth for tracks in found)
     return [tracks for tracks in found[:ALTERNATIVES] if tracks.worth >= WORTH * best]

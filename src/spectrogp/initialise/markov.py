@@ -68,6 +68,12 @@ def markov_from(
     return MarkovGP(kernel, Gaussian(noise_from(initial)), Real(0.0, Normal(0.0, max(initial.spread, 1e-3))))
 
 
+def fundamentals(initial: InitialValues) -> np.ndarray:
+    """Which components of the model are those that were found, ``[a]``: the overtones of each follow it."""
+    harmonics = np.minimum(np.broadcast_to(initial.harmonics, initial.found.shape), HARMONICS)
+    return np.asarray(np.cumsum(harmonics) - harmonics)
+
+
 def _around(value: float) -> Positive:
     return Positive(float(value), LogNormal(float(value), 1.0))
 
