@@ -49,7 +49,13 @@ def test_fourier_sums_are_direct_sums():
 
 @pytest.mark.parametrize(
     "processes",
-    [(), (Process(0.8, 1.7, 0.5),), (Process(0.8, 1.7, 1.5),), (Process(0.8, 1.7, 0.5), Process(0.5, 2.0, 1.5, 1.3))],
+    [
+        (),
+        (Process(0.8, 1.7, 0.5),),
+        (Process(0.8, 1.7, 1.5),),
+        (Process(0.8, 1.7, 0.5), Process(0.5, 2.0, 1.5, 1.3)),
+        (Process(0.8, 0.3, 1.5), Process(0.5, 4.0, 1.5)),
+    ],
 )
 def test_null_is_its_dense_covariance(processes):
     rng = np.random.default_rng(1)
@@ -191,6 +197,43 @@ def test_two_tones_beside_a_random_walk():
     np.testing.assert_allclose(np.sort(found.frequency[0, found.found, 0]), [2.0, 3.3], rtol=0.01)
     assert found.steady.all()
     assert len(found.background_amplitude)
+
+
+def draw_of(rng, lag, length, order=1.5, frequency=0.0):
+    """A draw of a Matérn process, or of one that oscillates."""
+    x = np.sqrt(2.0 * order) * lag / length
+    K = np.exp(-x) * (1.0 if order == 0.5 else 1.0 + x) * np.cos(2 * np.pi * frequency * lag)
+    return np.linalg.cholesky(K + 1e-9 * np.eye(len(lag))) @ rng.normal(size=len(lag))
+
+
+@pytest.mark.parametrize("seed", [6, 11, 15])
+def test_ups_and_downs_of_a_slow_process_are_no_component(seed):
+    """Beside an oscillation and red noise, where the process turns like something of a frequency; a tone is one."""
+    rng = np.random.default_rng(seed)
+    t = np.arange(280.0)
+    lag = np.abs(t[:, None] - t)
+    smooth = [np.linalg.cholesky(np.exp(-0.5 * (lag / length) ** 2) + 1e-9 * np.eye(280)) for length in (25.0, 40.0)]
+    phase = 2 * np.pi * np.cumsum(0.09 * np.exp(0.1 * smooth[0] @ rng.normal(size=280)))
+    y = (1.0 + 0.3 * smooth[1] @ rng.normal(size=280)) * np.cos(phase)
+    y += 0.3 * draw_of(rng, lag, 1.5) + 0.05 * rng.normal(size=280)
+    found = find_initial_values(t, y + 0.5 * draw_of(rng, lag, 16.0))
+    assert found.found.tolist() == [True]
+    assert 8.0 < np.max(found.background_lengthscale) < 50.0
+    both = find_initial_values(t, y + 0.6 * np.cos(2 * np.pi * t / 35.0))
+    assert both.found.tolist() == [True, True]
+    np.testing.assert_allclose(np.min(np.median(both.frequency[..., 0], axis=0)), 1.0 / 35.0, rtol=0.1)
+
+
+def test_a_band_has_the_frequency_of_its_process():
+    """Its phase is lost within a cycle, as that of El Niño, too early for windows to follow."""
+    rng = np.random.default_rng(0)
+    t = np.arange(480) / 4.0
+    lag = np.abs(t[:, None] - t)
+    y = draw_of(rng, lag, 1.3, frequency=0.35) + 0.3 * rng.normal(size=480)
+    found = find_initial_values(t, y)
+    assert found.found.tolist() == [True]
+    np.testing.assert_allclose(found.frequency[:, 0, 0], 0.35, rtol=0.1)  # twice 1 / (2π 1.3 √(120 / 1.3))
+    np.testing.assert_allclose(found.lengthscale[:, 0, 0], 1.3, rtol=0.4)
 
 
 # Fits

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -51,6 +52,9 @@ class FittedMixin(ChannelsMixin):
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False, *, noise: bool = True) -> Any:
         """Predict outputs.
 
+        Beyond the data amplitudes, frequencies and lengthscales return to those that are typical, a trend goes on
+        as a slope, and the bands grow; farther out than the data are long a warning says so.
+
         Parameters
         ----------
         X : array or data frame of shape [n, d], or [n] for one input
@@ -70,6 +74,7 @@ class FittedMixin(ChannelsMixin):
         if return_std and return_cov:
             raise RuntimeError("ask for return_std or for return_cov, not for both")
         rows = self._inputs(X)
+        _say_if_far(rows, np.asarray(self.data_.X))
         inside = self._inside(rows)
         mean = self.y_mean_ + self.y_scale_ * inside.function.mean
         if return_cov:
@@ -361,6 +366,20 @@ class FittedMixin(ChannelsMixin):
         names = ["background" if count is not None and a >= count else "component" for a in range(band.mean.shape[1])]
         names = [f"{name} {a + 1 - (count or 0) * (name == 'background')}" for a, name in enumerate(names)]
         return band.map(lambda part: like(X, part, names))
+
+
+def _say_if_far(rows: np.ndarray, seen: np.ndarray) -> None:
+    """Warn of inputs that lie farther beyond those of the fit than these reach."""
+    low, high = seen.min(axis=0), seen.max(axis=0)
+    far = np.max(np.maximum(low - rows, rows - high), axis=0, initial=0.0) / np.where(high > low, high - low, np.inf)
+    if np.any(far > 1.0):
+        column = int(np.argmax(far))
+        warnings.warn(
+            f"X lies up to {far[column]:.1f} times the range of the data beyond them (column {column}): predictions "
+            "there are those of typical frequencies and amplitudes, of the slope of a trend if there is one, else of "
+            "the mean; see return_std for how little is known",
+            stacklevel=4,
+        )
 
 
 def _finite(values: Any) -> Any:

@@ -179,6 +179,7 @@ def _without_doubtful_background(initial: InitialValues) -> tuple[InitialValues,
     changing = initial.found & ~np.broadcast_to(initial.steady, initial.found.shape)
     slowest = float(np.min(np.mean(initial.frequency[:, changing, 0], axis=0))) if np.any(changing) else np.inf
     slow = initial.background_lengthscale[:, 0] * slowest > PERIODS
+    slow |= not np.all(np.isinf(initial.lengthscale[:, changing]))  # a band would take the background in
     strong = ((initial.background_amplitude > initial.noise) & slow) | (not np.any(initial.found))
     return tuple(  # type: ignore[return-value]
         dataclasses.replace(

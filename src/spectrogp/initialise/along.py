@@ -15,19 +15,19 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import gammainccinv
 
-from .background import Covariance, Null, fit_band
-from .harmonics import REPEATED, in_step
+from .background import Covariance, Null, Process, fit_band, fit_slow
+from .harmonics import IN_STEP, REPEATED, in_step
 from .lines import LEAST, Lines, find_lines, nyquist
 from .long import SHARE, WHOLE
 from .ridges import FALSE_ALARM, SIGNIFICANT
 from .windows import Component, Record, View, windows_of
 
 MANY = 20_000  # rows beyond which what windows see is taken as it is: nulls and lines of all rows take long
-SLOW = 10.0  # lengthscale of the process that is a trend, in spans: it goes on beyond the data as a slope
+SLOW = 30.0  # lengthscale of the process that is a trend, in spans: it goes on beyond the data as a slope
 SURE = 10.0  # nats that a component gains beside red noise: the best of many paths through that gains by chance, too
-BAND = 2.0  # nats that a process with a frequency gains, beside what its numbers cost
+BAND = 2.0  # nats that a process with a frequency gains where nothing else oscillates, beside what its numbers cost
 OVERTONES = (2, 3, 4)  # numbers of harmonics that a ridge is tried with
-IN_STEP, WEAK = 0.85, 0.01  # how well overtones of a ridge keep step, and their power beside its own, at least
+WEAK = 0.01  # of its own power, that an overtone of a ridge has at least
 NEARLY = 0.05  # by which a ridge may miss the multiple of another that it is
 FAINT = 0.1  # of the spread, of the background that there is where nothing else is
 
@@ -93,8 +93,10 @@ def background_of(record: Record, null: Null, signal: np.ndarray) -> list[tuple[
     bent, likelihood = record.null(signal, null)
     slow = any(process.order == 1.5 and process.lengthscale > record.span for process in red)
     if likelihood > flat and not slow:
-        rest = record._replace(y=record.y - signal)
-        blocks.append((SLOW * float(np.std(_trend(rest, bent))), SLOW * record.span, 1.5))
+        # So slow a process is an integrated Wiener process: over the record it leaves its tangent by √(4√3) SLOW^−1.5
+        # of its amplitude, and that shall be as much as the trend rises and falls.
+        rises = float(np.std(_trend(record._replace(y=record.y - signal), bent)))
+        blocks.append((rises * SLOW**1.5 / np.sqrt(4.0 * np.sqrt(3.0)), SLOW * record.span, 1.5))
     return blocks
 
 
@@ -158,8 +160,15 @@ def _there(
     """Those of several components that are there beside the background; and what all of it is worth.
 
     One that is there makes the background smaller, and others show then that did not before. Those that turn less than
-    twice belong to the background.
+    twice belong to the background, and few cycles may be the ups and downs of a slow process that has no frequency.
     """
+
+    def costs(some: list[Component]) -> float:
+        return sum(component.cost for component in some)
+
+    def repeats(component: Component) -> bool:
+        return component.typical * record.span >= REPEATED
+
     kept: list[Component] = []
     null, worth = begin
     waiting = [component for component in candidates if every or np.any(component.gain > 0)]
@@ -167,19 +176,31 @@ def _there(
         trials = [record.null(signal + component.signal, null)[1] - component.cost for component in waiting]
         turns = [every or component.typical * record.span >= LEAST for component in waiting]
         best = int(np.argmax(np.where(turns, trials, -np.inf)))
-        gain = trials[best] - sum(part.cost for part in kept) - worth
+        gain = trials[best] - costs(kept) - worth
         if not every and not (turns[best] and gain > SURE):
             break
+        if not (every or repeats(waiting[best])):
+            slow, likelihood = fit_slow(record.t, record.y - signal, record.error, null, waiting[best].typical)
+            if trials[best] < likelihood + SURE:
+                waiting.pop(best)
+                if likelihood - costs(kept) > worth:
+                    null, worth = slow, likelihood - costs(kept)
+                continue
         kept.append(waiting.pop(best))
         signal = signal + kept[-1].signal
         # The background of what is left may be of another kind.
-        null, likelihood = record.null(signal)
-        worth = likelihood - sum(part.cost for part in kept)
+        null, likelihood = max(record.null(signal), record.null(signal, null), key=lambda pair: pair[1])
+        worth = likelihood - costs(kept)
     band = None if every else _band(record, waiting, signal, null)
-    if band is not None and band[2] - sum(part.cost for part in kept) > worth + BAND:
-        kept.append(band[0])
-        null, worth = band[1], band[2] - sum(part.cost for part in kept[:-1])
-    return [component for component in candidates if any(component is other for other in kept)], null, worth
+    margin = 0.0 if np.any(signal) else BAND
+    if band is not None and band[2] - costs(kept) > worth + margin:
+        slow, likelihood = fit_slow(record.t, record.y - signal, record.error, null, band[0].typical)
+        if band[2] > likelihood + (margin if repeats(band[0]) else SURE):
+            null, worth = band[1], band[2] - costs(kept)
+            kept.append(band[0])
+        elif likelihood - costs(kept) > worth:
+            null, worth = slow, likelihood - costs(kept)
+    return kept, null, worth
 
 
 def _with_overtones(
@@ -226,7 +247,8 @@ def _band(
 ) -> tuple[Component, Null, float] | None:
     """That of several components which a process of its band explains best, with its null and log likelihood.
 
-    What loses its phase too often to be followed through windows may still be no red noise, but have a frequency.
+    What loses its phase too often to be followed through windows may still be no red noise, but have a frequency: that
+    of the process, and how long it keeps its phase.
     """
     t, rest, best = record.t, record.y - signal, None
     for component in candidates:
@@ -234,10 +256,19 @@ def _band(
         low = max(float(limits[0]), LEAST / record.span)
         if limits[1] > low:
             frequency = float(np.clip(component.typical, low, limits[1]))
-            found = fit_band(t, rest, record.error, null, frequency, (low, float(limits[1])))
-            if best is None or found[1] > best[2]:
-                best = component, *found
+            found, likelihood = fit_band(t, rest, record.error, null, frequency, (low, float(limits[1])))
+            if best is None or likelihood > best[2]:
+                best = _of_process(component, found.processes[-1]), found, likelihood
     return best
+
+
+def _of_process(component: Component, process: Process) -> Component:
+    """A component as the process that explains it, at the same frequency throughout; one with harmonics as it is."""
+    if component.harmonics > 1:
+        return component
+    same = np.ones_like(component.gain)
+    values = {"frequency": process.frequency * same, "amplitude": np.sqrt(2.0) * process.amplitude * same, "gain": same}
+    return component._replace(**values, lengthscale=process.lengthscale)
 
 
 def _worth_as_band(record: Record, choice: Choice) -> float:

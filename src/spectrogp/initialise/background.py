@@ -12,6 +12,7 @@ The polynomial has a wide normal prior, and is integrated over. NumPy and SciPy,
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -164,7 +165,7 @@ def _band(chains: list[_Chain], rows: int) -> np.ndarray:
 def fit_null(
     t: np.ndarray, y: np.ndarray, error: np.ndarray, degree: int = DEGREE, near: Null | None = None
 ) -> tuple[Null, float]:
-    """The null of largest likelihood of a record, and its log likelihood less what red noise costs (Schwarz 1978).
+    """The null of largest likelihood of a record, and its log likelihood less what its numbers cost (Schwarz 1978).
 
     Larger records are seen through some of their rows, half of them next to each other and half of them far apart: the
     likelihood of any rows is that of the same numbers.
@@ -174,25 +175,35 @@ def fit_null(
         y: Outputs ``[n]``.
         error: Known standard deviations ``[n]``.
         degree: Of the polynomial.
-        near: Numbers of a null like it, to begin with; only red noise of its order is tried then.
+        near: Numbers of a null like it, to begin with; only processes of its orders are tried then.
     """
     search = _Search.of(t, y, error, degree)
-    best = min((search.fitted([share]) for share in (0.03, 0.7)), key=lambda found: -found[1])
-    orders: tuple[float, ...] = ORDERS
-    if near is not None and near.processes:
-        orders = (near.processes[0].order,)
-    for order in orders:
-        if near is not None and near.processes:
-            red = near.processes[0]
-            starts = [[near.noise / search.spread, red.amplitude / search.spread, red.lengthscale]]
-            starts.append([near.noise / search.spread, 0.5 * red.amplitude / search.spread, 0.3 * red.lengthscale])
-        else:
-            lengths = np.geomspace(3.0 * search.closest, search.span, 5)
-            starts = [[noise, 0.8, length] for noise in (0.03, 0.5) for length in lengths]
-        found = search.fitted(*starts, order=order)
-        if found[1] > best[1]:
-            best = found
-    return best
+    best = min((search.fitted([[share]]) for share in (0.03, 0.7)), key=lambda found: -found[1])
+    red = [process for process in near.processes if not process.frequency] if near is not None else []
+    if near is not None and red:
+        found = search.fitted([search.numbers(near.noise, red), search.numbers(near.noise, red, 0.5, 0.3)], _kinds(red))
+        return max(best, found, key=lambda pair: pair[1])
+    lengths = np.geomspace(3.0 * search.closest, search.span, 5)
+    starts = [[noise, 0.8, length] for noise in (0.03, 0.5) for length in lengths]
+    every = [best, *(search.fitted(starts, ((order, False),)) for order in ORDERS)]
+    return max(every, key=lambda pair: pair[1])
+
+
+def fit_slow(t: np.ndarray, y: np.ndarray, error: np.ndarray, near: Null, frequency: float) -> tuple[Null, float]:
+    """The same with a slow process beside the red noise, without any frequency.
+
+    Args:
+        t: Times ``[n]``, sorted.
+        y: Outputs ``[n]``.
+        error: Known standard deviations ``[n]``.
+        near: The null without it.
+        frequency: Of the oscillation that it is tried instead of.
+    """
+    search = _Search.of(t, y, error, DEGREE)
+    red = [process for process in near.processes if not process.frequency][:1]
+    slow = [[0.6, share / frequency] for share in (0.15, 0.5)]
+    starts = [search.numbers(near.noise, red, share) + more for share in (0.3, 0.8) for more in slow]
+    return search.fitted(starts, (*_kinds(red), (1.5, False)))
 
 
 def fit_band(
@@ -209,14 +220,18 @@ def fit_band(
         limits: Between which frequencies it stays.
     """
     search = _Search.of(t, y, error, DEGREE)._replace(limits=limits)
-    noise, lengths = near.noise / search.spread, (0.7 / frequency, 3.0 / frequency)
-    found = [search.fitted(*([noise, 0.6, length, frequency] for length in lengths))]
-    if near.processes:
-        red = near.processes[0]
-        parts = [[noise, share * red.amplitude / search.spread, red.lengthscale] for share in (0.3, 0.8)]
-        starts = [[*part, 0.6, length, frequency] for part in parts for length in lengths]
-        found.append(search.fitted(*starts, order=red.order))
+    own = [[0.6, length / frequency, frequency] for length in (0.7, 3.0)]
+    found = [search.fitted([[near.noise / search.spread, *more] for more in own], ((1.5, True),))]
+    red = [process for process in near.processes if not process.frequency]
+    if red:
+        starts = [search.numbers(near.noise, red, share) + more for share in (0.3, 0.8) for more in own]
+        found.append(search.fitted(starts, (*_kinds(red), (1.5, True))))
     return max(found, key=lambda pair: pair[1])
+
+
+def _kinds(processes: Sequence[Process]) -> tuple[tuple[float, bool], ...]:
+    """Order of each process, and whether it oscillates."""
+    return tuple((process.order, process.frequency > 0) for process in processes)
 
 
 class _Search(NamedTuple):
@@ -242,38 +257,50 @@ class _Search(NamedTuple):
     def closest(self) -> float:
         return self.span / len(self.t)
 
-    def null(self, x: np.ndarray, order: float) -> Null:
-        """The null with logarithms of noise, of red noise (two), and of a process that oscillates (three)."""
-        noise, *values = np.exp(x).tolist()
-        processes = []
-        if len(values) in (2, 5):
-            processes.append(Process(self.spread * values[0], values[1], order))
-        if len(values) > 2:
-            amplitude, lengthscale, frequency = values[-3:]
-            processes.append(Process(self.spread * amplitude, lengthscale, 1.5, frequency))
-        return Null(self.spread * noise, tuple(processes))
+    def numbers(
+        self, noise: float, processes: Sequence[Process], share: float = 1.0, shorter: float = 1.0
+    ) -> list[float]:
+        """Numbers of a null without oscillations, its processes with a share of their amplitudes and lengthscales."""
+        both = [(share * process.amplitude / self.spread, shorter * process.lengthscale) for process in processes]
+        return [noise / self.spread, *(number for pair in both for number in pair)]
 
-    def fitted(self, *starts: list[float], order: float = 0.5) -> tuple[Null, float]:
-        """The best null from the best of several starts; its log likelihood less ½ log n for each further number."""
+    def null(self, x: np.ndarray, kinds: tuple[tuple[float, bool], ...]) -> Null:
+        """The null with logarithms of the noise, and of the two or three numbers of each process."""
+        noise, *rest = np.exp(x).tolist()
+        values = iter(rest)
+        processes = tuple(
+            Process(self.spread * next(values), next(values), order, next(values) if oscillates else 0.0)
+            for order, oscillates in kinds
+        )
+        return Null(self.spread * noise, processes)
+
+    def fitted(self, starts: list[list[float]], kinds: tuple[tuple[float, bool], ...] = ()) -> tuple[Null, float]:
+        """The best null from the best of several starts, and its log likelihood less what its numbers cost.
+
+        That is ½ log n for each number of a process, with n how often the record shows it anew: once in a lengthscale.
+        """
 
         def objective(x: np.ndarray) -> float:
             try:
-                null = self.null(x, order)
+                null = self.null(x, kinds)
                 return -Covariance(self.t, self.error, self.spread, null, self.degree).log_likelihood(self.y)
             except np.linalg.LinAlgError:  # so little noise that rounding is more
                 return 1e300
 
-        length = self.closest, LONGEST * self.span
         # Noise from a thousandth of the spread on: less of it says nothing more, and costs digits.
-        low, high = self.limits
-        red, oscillates = [(1e-3, 30.0), length], [(1e-3, 30.0), length, (max(low, 1e-300), max(high, 1e-300))]
-        kinds = {1: [], 3: red, 4: oscillates, 6: [*red, *oscillates]}
-        bounds = np.log([(1e-3, 3.0), *kinds[len(starts[0])]])
+        limits = [(1e-3, 3.0)]
+        for _, oscillates in kinds:
+            limits += [(1e-3, 30.0), (self.closest, LONGEST * self.span)]
+            limits += [self.limits] if oscillates else []
+        bounds = np.log(limits)
         begin = [np.clip(np.log(start), *bounds.T) for start in starts]
         best = begin[0] if len(begin) == 1 else min(begin, key=objective)
         options = {"maxiter": 40, "ftol": 1e-2 / max(len(self.y), 100)}
         found = minimize(objective, best, method="L-BFGS-B", bounds=bounds, options=options)
-        return self.null(found.x, order), -float(found.fun) - 0.5 * (len(best) - 1) * float(np.log(len(self.y)))
+        null = self.null(found.x, kinds)
+        seen = [min(max(self.span / process.lengthscale, 1.0), len(self.y)) for process in null.processes]
+        cost = sum((1.0 + 0.5 * oscillates) * np.log(n) for n, (_, oscillates) in zip(seen, kinds, strict=True))
+        return null, -float(found.fun) - float(cost)
 
 
 def _some(count: int) -> np.ndarray:

@@ -21,6 +21,7 @@ STEP = 0.3  # in units of width⁻¹, frequencies that a window takes for the sa
 AGREE = 0.9  # of the gain of an overtone, where its frequency is that of one
 REPEATED = 8.0  # cycles from which on they show a waveform
 MOST = 0.9  # of what harmonics explain, that every k-th has where these are all there are
+IN_STEP = 0.85  # how well harmonics of one tone keep step, at least: 0.95 and more, those that others feign 0.8 at most
 COHERENT = 0.5  # length of the mean of e^i(difference of phases), likewise: it is 1 in step, and 0 for another tone
 
 

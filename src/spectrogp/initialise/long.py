@@ -13,7 +13,7 @@ import numpy as np
 
 from .frames import ROWS as FEWEST
 from .frames import Channel, Grid, even_grid, frames, price, window
-from .harmonics import COHERENT, REPEATED, find_comb, in_step, overtones, with_all_harmonics
+from .harmonics import IN_STEP, REPEATED, find_comb, in_step, overtones, with_all_harmonics
 from .initial import Spectrum
 from .ridges import CYCLES, LENGTH, SIGNIFICANT
 from .tracks import Path, Track, find_path, fit_path
@@ -189,7 +189,7 @@ def find_long(
             rest = record.rest(0.0, hop)
             comb = record.comb(rest, hop)
             track = None if comb is None else record.track(rest, comb)
-            if track is None or in_step(track.wave[track.path.alive]) < COHERENT:
+            if track is None or in_step(track.wave[track.path.alive]) < IN_STEP:
                 continue
             path = with_all_harmonics(track)
             if float(np.sum(path.frequency[path.alive])) * hop / record.grid.rate > REPEATED:

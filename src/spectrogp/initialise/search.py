@@ -150,7 +150,7 @@ def _components(view: View, y: np.ndarray) -> dict[str, Any]:
         "centres": view.centres[:, None],
         "frequency": frequency[..., None],
         "amplitude": np.clip(amplitude / np.sqrt(2.0), np.where(steady, 1e-3, 0.05) * y.std(), 2.0 * y.std()),
-        "lengthscale": np.full((*frequency.shape, 1), np.inf),
+        "lengthscale": np.broadcast_to([[component.lengthscale] for component in view.components], (*gain.shape, 1)),
         "gain": gain,
         "harmonics": np.array([component.harmonics for component in view.components]),
         "steady": steady,

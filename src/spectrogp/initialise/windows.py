@@ -58,6 +58,7 @@ class Component(NamedTuple):
     windows: float = 1.0
     harmonics: int = 1
     steady: bool = False
+    lengthscale: float = np.inf  # over which it keeps its phase
     overtones: Callable[[int, np.ndarray], tuple[np.ndarray, np.ndarray]] | None = None  # of outputs, and their waves
 
     @property
