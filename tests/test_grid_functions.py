@@ -13,7 +13,7 @@ from scipy.integrate import simpson
 
 import spectrogp as sg
 from spectrogp.models import Data, MarkovGP
-from spectrogp.parameters import GridFunctionGroup, OnGrid, Positive, constrain, log_prior, summary
+from spectrogp.parameters import GridFunctionGroup, OnGrid, Positive, constrain, knots_needed, log_prior, summary
 from spectrogp.parameters.grid import DENSITY, OVER, RANGE
 from zoo import double
 
@@ -57,7 +57,7 @@ def h_of(group, x):
 def test_covariance_is_the_squared_exponential():
     """To 2 exp(−π²ℓ²/2δ²) of it at nodes, by Poisson's summation; between them the cubic has an error of its own."""
     group = plain()
-    by_theory = 2 * np.exp(-0.5 * (np.pi / DENSITY) ** 2)
+    by_theory = 2 * np.exp(-0.5 * (np.pi / DENSITY[np.inf]) ** 2)
     assert by_theory < 3.2e-4
     step = group.spacing / OVER
     nodes = group.origin + group.spacing * group.reach + step * np.arange(1, 41)
@@ -71,6 +71,32 @@ def test_covariance_is_the_squared_exponential():
             np.testing.assert_allclose(A @ A.T, expected * (1 + ripple), atol=2e-5)
 
 
+def test_covariance_of_order_seven_halves_is_the_matern_one():
+    """But for a ripple that the transform of the squared window tells, and what is cut off at its end."""
+    group = plain(order=3.5)
+    c = 2 - 2j * np.pi / (np.sqrt(7) * DENSITY[3.5])
+    ripple = 8 / 5 * (1 / c + 2 / c**2 + 2 / c**3).real
+    assert 0.005 < ripple < 0.01
+    x = np.linspace(*EXTENT, 41)
+    A = features(group, x)
+    variance = 0.7**2 * (1 + ripple * np.cos(2 * np.pi * (x - group.origin) / group.spacing))
+    np.testing.assert_allclose(np.sum(A**2, axis=1), variance, rtol=ripple / 12)  # its next term is a sixteenth
+    r = np.sqrt(7) * np.abs(x[:, None] - x) / 0.5
+    expected = (1 + r + 2 / 5 * r**2 + r**3 / 15) * np.exp(-r)
+    np.testing.assert_allclose(A @ A.T, 0.7**2 * expected, atol=0.7**2 * 1.1 * ripple)
+    assert np.max(np.abs(expected - np.exp(-0.5 * ((x[:, None] - x) / 0.5) ** 2))) > 5 * ripple
+
+
+@pytest.mark.parametrize("order", [np.inf, 3.5])
+def test_knots_are_as_many_as_are_needed(order):
+    group = plain(order=order)
+    assert len(group.places) == knots_needed(EXTENT, 0.5, order)
+    at = group.places[len(group.places) // 2]
+    window, lag = np.abs(features(group, at))[0], np.abs(group.places[:, 0] - at)
+    assert np.max(window[lag > group.near]) < 0.011 * np.max(window)  # which is what ``near`` says, and no nearer
+    assert np.min(window[lag < 0.9 * group.near]) > 0.009 * np.max(window)
+
+
 def test_functions_are_as_uncertain_at_the_ends_as_inside():
     x = np.array([EXTENT[0], 1.0, EXTENT[1]])
     for group in (plain(), plain(lengthscale_std=0.3)):
@@ -79,8 +105,8 @@ def test_functions_are_as_uncertain_at_the_ends_as_inside():
 
 def test_a_free_lengthscale_has_finer_knots_and_a_longer_reach():
     fixed, free = plain(), plain(lengthscale_std=0.3)
-    assert fixed.spacing == pytest.approx(DENSITY * 0.5)
-    assert free.spacing == pytest.approx(DENSITY * RANGE[0] * 0.5)
+    assert fixed.spacing == pytest.approx(DENSITY[np.inf] * 0.5)
+    assert free.spacing == pytest.approx(DENSITY[np.inf] * RANGE[0] * 0.5)
     assert fixed.lengthscale.role == "fixed"
     assert free.lengthscale.role == "hyperparameter"
     x = np.linspace(*EXTENT, 41)

@@ -19,7 +19,7 @@ from ..initialise import (
     fundamentals,
     likely_smoothness,
     markov_from,
-    shortest_smoothness,
+    smoothness_served,
 )
 from ..kernels import Sum
 from ..models import ChannelGP, Data, Lanes, MarkovGP, grid_groups
@@ -124,8 +124,7 @@ def _fit_short(initial: InitialValues, data: Channels, n_starts: int, work: Work
     timeline = side_by_side(data)
     if not np.any(initial.found) and len(initial.background_amplitude):
         return [climb(work, *with_lanes(markov_from(initial, float(initial.scale[0])), timeline), LAST)]
-    scales = LADDER * float(initial.scale[0])
-    scales = scales[scales > shortest_smoothness(initial)]
+    scales = smoothness_served(initial, LADDER * float(initial.scale[0]))
     first = max(likely_smoothness(initial, scales), min(BEGIN, len(scales) - 1))
 
     def begun(start: InitialValues, loose: bool = False, least: float = -np.inf) -> tuple[Rung, InitialValues]:

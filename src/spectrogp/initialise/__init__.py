@@ -7,7 +7,7 @@ from .cycles import Cycle, find_cycles
 from .initial import InitialValues, Spectrum, show_range
 from .kernels import builds, kernel_from, kernel_name, noise_from
 from .lines import Line, Lines, find_lines, nyquist
-from .markov import HARMONICS, fundamentals, likely_smoothness, markov_from, shortest_smoothness
+from .markov import HARMONICS, fundamentals, likely_smoothness, markov_from, smoothness_served
 from .richer import Places, convolutional_from, noise_function, quadratic_from, smooth_kernel, with_cycles
 from .ridges import Ridge, find_ridges, frequency_grid, windowed_power
 from .search import find_initial_values
@@ -43,9 +43,9 @@ __all__ = [
     "noise_function",
     "nyquist",
     "quadratic_from",
-    "shortest_smoothness",
     "show_range",
     "smooth_kernel",
+    "smoothness_served",
     "windowed_power",
     "with_cycles",
 ]

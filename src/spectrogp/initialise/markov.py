@@ -9,11 +9,11 @@ import numpy as np
 
 from ..kernels import AbstractKernel, IntegratedPhase, MaternPhase, Sum, WarpedTime
 from ..models import ChannelGP, Gaussian, MarkovGP
-from ..parameters import GridFunctionGroup, LogNormal, Normal, Positive, Real
+from ..parameters import SEVEN_HALVES, GridFunctionGroup, LogNormal, Normal, Positive, Real, knots_needed
 from .initial import InitialValues
 from .kernels import VARIES, builds, noise_from
 
-KNOTS = (40, 80, 160)  # of the frequencies of a short signal: the least that serve, so that programs are shared
+KNOTS = (44, 88, 176, 264)  # of the frequencies of a short signal: the least that serve, so that programs are shared
 LEAST = 96  # of every function of a long one, likewise
 SLOWER = (4.0, 10.0)  # lengthscales of amplitudes and of the envelopes' lengthscales, in those of the frequencies
 SHARES = (0.5, 1.0)  # the same of short data, in standard deviations of the inputs
@@ -104,6 +104,8 @@ def _term(
         amplitude_of_change = STRAYS * 2.0 * np.pi / (span * float(np.max(typical)))
     else:
         amplitude_of_change = float(np.clip(1.5 * varies, *VARIES))
+    knots = knots_needed(extent, smoothness, SEVEN_HALVES)
+    # Of finite order: a squared exponential is so sure of what it has not seen that its bands are too narrow.
     frequency = GridFunctionGroup(
         extent,
         typical,
@@ -111,9 +113,8 @@ def _term(
         lengthscale=smoothness,
         amplitude=amplitude_of_change,
         lengthscale_std=0.0,
-        knots=max(_needed(extent, smoothness), LEAST)
-        if long
-        else next(count for count in KNOTS if count >= _needed(extent, smoothness)),
+        knots=max(knots, LEAST) if long else next(count for count in KNOTS if count >= knots),
+        order=SEVEN_HALVES,
     )
     unit, lengthscale = smoothness if long else scale, initial.lengthscale[:, chosen]
     oscillating = np.isinf(lengthscale)
@@ -148,19 +149,20 @@ def _slow(
         lengthscale=scale,
         mean_std=sure,
         lengthscale_std=0.0,
-        knots=max(_needed(extent, scale), LEAST if long else 20),
+        knots=max(knots_needed(extent, scale), LEAST if long else 20),
     )
     return group.fitted_to(centres, values, 0.5)
 
 
-def _needed(extent: tuple[float, float], lengthscale: float) -> int:
-    """How many knots a group needs."""
-    return int(np.ceil((extent[1] - extent[0]) / (0.75 * lengthscale))) + 9
+def smoothness_served(initial: InitialValues, scales: np.ndarray) -> np.ndarray:
+    """Those lengthscales of the frequencies for which there are knots enough in short data.
 
-
-def shortest_smoothness(initial: InitialValues) -> float:
-    """The shortest lengthscale of frequencies for which there are knots enough in short data."""
-    return 1.01 * float(initial.extent[1, 0] - initial.extent[0, 0]) / (0.75 * (KNOTS[-1] - 10))
+    Args:
+        initial: What was found.
+        scales: Lengthscales in units of the input.
+    """
+    extent = float(initial.extent[0, 0]), float(initial.extent[1, 0])
+    return scales[[knots_needed(extent, float(scale), SEVEN_HALVES) <= KNOTS[-1] for scale in scales]]
 
 
 def likely_smoothness(initial: InitialValues, scales: np.ndarray) -> int:
@@ -179,7 +181,8 @@ def likely_smoothness(initial: InitialValues, scales: np.ndarray) -> int:
         centred = seen - np.average(seen, weights=1.0 / variance)
         size = max(float(np.average(centred**2, weights=1.0 / variance)), VARIES[0] ** 2)
         for k, scale in enumerate(scales):
-            K = size * np.exp(-0.5 * ((x[:, None] - x) / scale) ** 2) + np.diag(variance) + size
+            r = np.sqrt(7.0) * np.abs(x[:, None] - x) / scale
+            K = size * (1.0 + r + 0.4 * r**2 + r**3 / 15.0) * np.exp(-r) + np.diag(variance) + size
             factor = np.linalg.cholesky(K)
             white = np.linalg.solve(factor, centred)
             total[k] -= 0.5 * float(white @ white) + float(np.sum(np.log(np.diagonal(factor))))

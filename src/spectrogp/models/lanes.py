@@ -32,7 +32,6 @@ SHORT = 1024  # rows of a short block: lanes that are not needed cost as others 
 
 
 STRETCH = 32  # numbers of knots of a block are multiples of this, so that programs are shared
-NEAR = 2.2  # lengthscales after which a knot's window has fallen below a hundredth
 _HALF_LOG = 0.5 * np.log(2.0 * np.pi)
 
 
@@ -189,8 +188,7 @@ def _cores() -> int:
 def _near(group: GridFunctionGroup, first: np.ndarray, count: int, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """Which knots ``[b, count]`` are so near to blocks that they change more than a hundredth there."""
     places = group.origin + group.spacing * (first[:, None] + np.arange(count))
-    reach = NEAR * float(np.exp(group.lengthscale.raw))
-    return np.asarray((places > low[:, None] - reach) & (places < high[:, None] + reach))
+    return np.asarray((places > low[:, None] - group.near) & (places < high[:, None] + group.near))
 
 
 def grid_groups(model: Any) -> list[GridFunctionGroup]:

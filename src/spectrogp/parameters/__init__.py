@@ -29,7 +29,7 @@ from .functions import (
     unwarped,
     with_mean,
 )
-from .grid import GridFunctionGroup, OnGrid
+from .grid import SEVEN_HALVES, GridFunctionGroup, OnGrid, knots_needed
 from .listing import html_table, summary
 from .priors import LogNormal, Normal
 from .values import (
@@ -46,6 +46,7 @@ from .values import (
 
 __all__ = [
     "NUGGET",
+    "SEVEN_HALVES",
     "UNWARPS",
     "WARPS",
     "WAVES",
@@ -73,6 +74,7 @@ __all__ = [
     "constrain",
     "html_table",
     "is_parameter",
+    "knots_needed",
     "latent",
     "log_prior",
     "matrix",

@@ -1,4 +1,4 @@
-"""Functions of one input on an even grid of any length: white noise at knots, smoothed by a Gaussian.
+"""Functions of one input on an even grid of any length: white noise at knots, smoothed by a window.
 
 θ(x) = F(m + h(x)), h(x) = a Σ_j g(x − z_j) v_j with v ~ N(0, I) at knots z_j that are δ apart, and
 
@@ -7,6 +7,13 @@
 is a process convolution (Higdon 2002). Its covariance is a² exp(−Δ²/2ℓ²) up to 2 exp(−π²ℓ²/2δ²) of it, by Poisson's
 summation: the squared exponential of ``FunctionGroup``, to 3e-4 at δ = 0.75 ℓ. There is no matrix to factor, a value
 needs the few knots around it, and the number of knots can grow with the signal.
+
+The window of a Matérn covariance of order 7/2, whose spectral density falls as ω⁻⁸ and not as exp(−½ω²ℓ²), is
+
+    g(t) = (2δλ/5)^½ (1 + λ|t|) exp(−λ|t|),    λ = √7/ℓ,
+
+the Matérn correlation of order 3/2: its transform is the square root of that density. The variance is that of the
+process but for a ripple of 8/5 Re(1/c + 2/c² + 2/c³), c = 2 − 2πi ℓ/√7δ, the transform of g²: 1 % at δ = 0.45 ℓ.
 
 Values are computed at nodes, four to a knot, and between them by a cubic; integrals, which phases and warped times
 need, are exact for the cubic through four nodes. So everything is linear in the number of inputs and of knots.
@@ -29,8 +36,13 @@ from .functions import UNWARPS, WARPS, AbstractRandom, Warp, around, unwarped
 from .priors import LogNormal
 from .values import Positive, Role, constrain, latent
 
-DENSITY = 0.75  # distance of knots, in the shortest lengthscale that they can follow
-SUPPORT = 2.9  # lengthscales after which g counts as zero: exp(−2.9²) = 2e-4
+SQUARED_EXPONENTIAL, SEVEN_HALVES = math.inf, 3.5  # orders: how many derivatives functions have, nearly
+# Of both: distance of knots, in the shortest lengthscale that they can follow; lengthscales after which g counts as
+# zero, exp(−2.9²) = 2e-4 and 1e-3; and those after which it has fallen below a hundredth. What a posterior can follow
+# is finer than the covariance tells: an error of ε in it is one of √ε in the functions.
+DENSITY = {SQUARED_EXPONENTIAL: 0.75, SEVEN_HALVES: 0.45}
+SUPPORT = {SQUARED_EXPONENTIAL: 2.9, SEVEN_HALVES: 3.5}
+NEAR = {SQUARED_EXPONENTIAL: 2.2, SEVEN_HALVES: 2.5}
 RANGE = (0.6, 1.8)  # shortest and longest lengthscales that knots and taps are made for, as factors of its median
 OVER = 4  # nodes to a knot
 
@@ -39,7 +51,8 @@ class GridFunctionGroup(AbstractRandom):
     """A group of functions of one input θ(x) = F(m + h(x)) with knots on an even grid; values ``[n, *shape]``.
 
     The prior of h is that of a ``FunctionGroup``, a squared exponential, and so is its use; but costs are linear in the
-    number of knots, and given the knots the functions are known everywhere. Outside the grid h returns to zero, and the
+    number of knots, and given the knots the functions are known everywhere. Of order 7/2 it is a Matérn process: what
+    changes at several rates, or suddenly, is less of a surprise to it. Outside the grid h returns to zero, and the
     functions to their typical value F(m).
 
     Args:
@@ -54,6 +67,7 @@ class GridFunctionGroup(AbstractRandom):
             fewer knots.
         knots: How many there are, if not as many as are needed; more reach further beyond the extent, and let groups of
             different lengthscales share compiled programs.
+        order: That of the covariance of h: infinite for a squared exponential, or 3.5 for a Matérn one.
 
     Example:
         >>> import numpy as np
@@ -72,6 +86,7 @@ class GridFunctionGroup(AbstractRandom):
     shape: tuple[int, ...] = eqx.field(static=True)
     warp: Warp = eqx.field(static=True)
     reach: int = eqx.field(static=True)  # knots on each side that a value depends on
+    order: float = eqx.field(static=True)
     whole: bool = eqx.field(static=True)  # False for a stretch of a longer grid, whose functions go on beyond it
 
     def __init__(
@@ -86,15 +101,16 @@ class GridFunctionGroup(AbstractRandom):
         mean_std: float = 1.0,
         lengthscale_std: float = 0.3,
         knots: int | None = None,
+        order: float = SQUARED_EXPONENTIAL,
     ) -> None:
         low, high = (float(end) for end in extent)
         if not (np.isfinite(low) and np.isfinite(high) and low < high):
             raise ValueError(f"extent must be two increasing numbers, got {extent!r}")
         if not lengthscale > 0:
             raise ValueError(f"lengthscale must be positive, got {lengthscale!r}")
-        shortest, longest = RANGE if lengthscale_std else (1.0, 1.0)
-        spacing = DENSITY * shortest * float(lengthscale)
-        self.reach = math.ceil(SUPPORT * longest * float(lengthscale) / spacing)
+        if order not in DENSITY:
+            raise ValueError(f"order must be {' or '.join(map(str, DENSITY))}, got {order!r}")
+        spacing, self.reach = _spacing(float(lengthscale), order, *(RANGE if lengthscale_std else (1.0, 1.0)))
         count = math.ceil((high - low) / spacing) + 2 * self.reach + 1
         if knots is not None and knots < count:
             raise ValueError(f"this extent and lengthscale need at least {count} knots, got {knots}")
@@ -107,7 +123,13 @@ class GridFunctionGroup(AbstractRandom):
         self.amplitude = Positive(amplitude, LogNormal(amplitude, 0.5))
         self.shape = tuple(shape)
         self.warp = warp
+        self.order = order
         self.whole = True
+
+    @property
+    def near(self) -> float:
+        """How far from a knot, in units of the input, its window is above a hundredth."""
+        return NEAR[self.order] * float(np.exp(self.lengthscale.raw))
 
     @property
     def places(self) -> Any:
@@ -181,7 +203,7 @@ class GridFunctionGroup(AbstractRandom):
         ):  # white noise that is not there: h goes back to zero, and the first and last cells have nothing else
             v = jnp.pad(v, ((before, before - 1), (0, 0)))
         offsets = (np.arange(OVER)[:, None] / OVER - np.arange(-reach, reach + 1)) * self.spacing  # [over, taps]
-        stencil = self.amplitude * _window(offsets, self.spacing, self.lengthscale, jnp)
+        stencil = self.amplitude * _window(offsets, self.spacing, self.lengthscale, self.order, jnp)
         cells = v.shape[0] - 2 * reach
         h = sum(stencil[:, None, tap, None] * v[tap : tap + cells] for tap in range(2 * reach + 1))
         h = jnp.swapaxes(jnp.asarray(h), 0, 1).reshape(cells * OVER, -1)
@@ -206,8 +228,26 @@ class GridFunctionGroup(AbstractRandom):
         taps = 2 * self.reach + 1
         first = np.clip(np.floor(place).astype(int) - self.reach, 0, self.whitened.raw.shape[0] - taps)
         offsets = (place[:, None] - first[:, None] - np.arange(taps)) * float(self.spacing)
-        window = _window(offsets, float(self.spacing), float(group.lengthscale), np)
+        window = _window(offsets, float(self.spacing), float(group.lengthscale), self.order, np)
         return first, float(group.amplitude) * window
+
+
+def knots_needed(extent: tuple[float, float], lengthscale: float, order: float = SQUARED_EXPONENTIAL) -> int:
+    """How many knots a ``GridFunctionGroup`` of a fixed lengthscale needs.
+
+    Args:
+        extent: Smallest and largest input.
+        lengthscale: Of its functions.
+        order: Of their covariance.
+    """
+    spacing, reach = _spacing(lengthscale, order)
+    return math.ceil((extent[1] - extent[0]) / spacing) + 2 * reach + 1
+
+
+def _spacing(lengthscale: float, order: float, shortest: float = 1.0, longest: float = 1.0) -> tuple[float, int]:
+    """Distance of knots, and how many on each side a value depends on."""
+    spacing = DENSITY[order] * shortest * lengthscale
+    return spacing, math.ceil(SUPPORT[order] * longest * lengthscale / spacing)
 
 
 class OnGrid(Module):
@@ -261,8 +301,12 @@ class OnGrid(Module):
         return k0 + v * (k1 + v * (k2 + v * k3)), k1 + v * (2.0 * k2 + 3.0 * v * k3), (full - u)[:, None]
 
 
-def _window(t: Any, spacing: Any, lengthscale: Any, xp: Any) -> Any:
+def _window(t: Any, spacing: Any, lengthscale: Any, order: float, xp: Any) -> Any:
     """g(t) without the amplitude."""
+    if order == SEVEN_HALVES:
+        rate = math.sqrt(7.0) / lengthscale
+        r = rate * xp.abs(t)
+        return xp.sqrt(0.4 * rate * spacing) * (1.0 + r) * xp.exp(-r)
     return xp.sqrt(math.sqrt(2.0 / math.pi) * spacing / lengthscale) * xp.exp(-((t / lengthscale) ** 2))
 
 
