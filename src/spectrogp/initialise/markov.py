@@ -9,7 +9,7 @@ import numpy as np
 
 from ..kernels import AbstractKernel, IntegratedPhase, MaternPhase, Sum, WarpedTime
 from ..models import ChannelGP, Gaussian, MarkovGP
-from ..parameters import SEVEN_HALVES, GridFunctionGroup, LogNormal, Normal, Positive, Real, knots_needed
+from ..parameters import ELEVEN_HALVES, GridFunctionGroup, LogNormal, Normal, Positive, Real, knots_needed
 from .initial import InitialValues
 from .kernels import VARIES, builds, noise_from
 
@@ -104,7 +104,7 @@ def _term(
         amplitude_of_change = STRAYS * 2.0 * np.pi / (span * float(np.max(typical)))
     else:
         amplitude_of_change = float(np.clip(1.5 * varies, *VARIES))
-    knots = knots_needed(extent, smoothness, SEVEN_HALVES)
+    knots = knots_needed(extent, smoothness, ELEVEN_HALVES)
     # Of finite order: a squared exponential is so sure of what it has not seen that its bands are too narrow.
     frequency = GridFunctionGroup(
         extent,
@@ -114,7 +114,7 @@ def _term(
         amplitude=amplitude_of_change,
         lengthscale_std=0.0,
         knots=max(knots, LEAST) if long else next(count for count in KNOTS if count >= knots),
-        order=SEVEN_HALVES,
+        order=ELEVEN_HALVES,
     )
     unit, lengthscale = smoothness if long else scale, initial.lengthscale[:, chosen]
     oscillating = np.isinf(lengthscale)
@@ -162,7 +162,7 @@ def smoothness_served(initial: InitialValues, scales: np.ndarray) -> np.ndarray:
         scales: Lengthscales in units of the input.
     """
     extent = float(initial.extent[0, 0]), float(initial.extent[1, 0])
-    return scales[[knots_needed(extent, float(scale), SEVEN_HALVES) <= KNOTS[-1] for scale in scales]]
+    return scales[[knots_needed(extent, float(scale), ELEVEN_HALVES) <= KNOTS[-1] for scale in scales]]
 
 
 def likely_smoothness(initial: InitialValues, scales: np.ndarray) -> int:
@@ -181,8 +181,9 @@ def likely_smoothness(initial: InitialValues, scales: np.ndarray) -> int:
         centred = seen - np.average(seen, weights=1.0 / variance)
         size = max(float(np.average(centred**2, weights=1.0 / variance)), VARIES[0] ** 2)
         for k, scale in enumerate(scales):
-            r = np.sqrt(7.0) * np.abs(x[:, None] - x) / scale
-            K = size * (1.0 + r + 0.4 * r**2 + r**3 / 15.0) * np.exp(-r) + np.diag(variance) + size
+            r = np.sqrt(11.0) * np.abs(x[:, None] - x) / scale
+            alike = np.polyval([1 / 945, 1 / 63, 1 / 9, 4 / 9, 1.0, 1.0], r) * np.exp(-r)  # Matérn, of order 11/2
+            K = size * alike + np.diag(variance) + size
             factor = np.linalg.cholesky(K)
             white = np.linalg.solve(factor, centred)
             total[k] -= 0.5 * float(white @ white) + float(np.sum(np.log(np.diagonal(factor))))

@@ -261,6 +261,8 @@ def _stretched(model: MarkovGP, counts: list[int]) -> MarkovGP:
 
 def _held_apart(templates: Sequence[Any]) -> tuple[tuple[int, ...], list[np.ndarray]]:
     """Which leaves differ between models of channels beside their free numbers, and their values ``[c, ...]``."""
+    if len(templates) == 1:
+        return (), []
     blank = [jax.tree.flatten(_filled(one, 0.0 * ravel(_split(one)[:2]))) for one in templates]
     if len({structure for _, structure in blank}) > 1:
         raise ValueError("channels must differ in numbers alone, not in what their amplitudes and noise are")

@@ -152,11 +152,12 @@ class MarkovGP(AbstractModel):
         """Moments of f ``[t]`` and of each of its components ``[a, t]``, by one program for many numbers of inputs.
 
         Args:
-            data: What ``prepare(data, X)`` gives.
+            data: What ``prepare(data, X)`` gives, or the data.
             X: Inputs ``[t, 1]``.
         """
-        timeline = data if isinstance(data, Timeline) else Timeline.traced(data, X)
-        found, count = _parts(self, timeline), X.shape[0]
+        if not isinstance(data, Timeline):
+            data = Timeline.traced(data, X) if traced((data.X, X)) else self.timeline(data, X)
+        found, count = _parts(self, data), X.shape[0]
         if not traced(found):  # cutting is no program then
             found = jax.tree.map(np.asarray, found)
         f, components = jax.tree.map(lambda values: values[..., :count], found)

@@ -29,7 +29,7 @@ from .functions import (
     unwarped,
     with_mean,
 )
-from .grid import SEVEN_HALVES, GridFunctionGroup, OnGrid, knots_needed
+from .grid import ELEVEN_HALVES, GridFunctionGroup, OnGrid, knots_needed
 from .listing import html_table, summary
 from .priors import LogNormal, Normal
 from .values import (
@@ -45,8 +45,8 @@ from .values import (
 )
 
 __all__ = [
+    "ELEVEN_HALVES",
     "NUGGET",
-    "SEVEN_HALVES",
     "UNWARPS",
     "WARPS",
     "WAVES",

@@ -8,12 +8,12 @@ is a process convolution (Higdon 2002). Its covariance is a² exp(−Δ²/2ℓ²
 summation: the squared exponential of ``FunctionGroup``, to 3e-4 at δ = 0.75 ℓ. There is no matrix to factor, a value
 needs the few knots around it, and the number of knots can grow with the signal.
 
-The window of a Matérn covariance of order 7/2, whose spectral density falls as ω⁻⁸ and not as exp(−½ω²ℓ²), is
+The window of a Matérn covariance of order 11/2, whose spectral density falls as ω⁻¹² and not as exp(−½ω²ℓ²), is
 
-    g(t) = (2δλ/5)^½ (1 + λ|t|) exp(−λ|t|),    λ = √7/ℓ,
+    g(t) = (2δλ/7)^½ (1 + r + r²/3) exp(−r),    r = λ|t|,    λ = √11/ℓ,
 
-the Matérn correlation of order 3/2: its transform is the square root of that density. The variance is that of the
-process but for a ripple of 8/5 Re(1/c + 2/c² + 2/c³), c = 2 − 2πi ℓ/√7δ, the transform of g²: 1 % at δ = 0.45 ℓ.
+the Matérn correlation of order 5/2: its transform is the square root of that density. The variance is that of the
+process but for a ripple, twice the transform of g² at 2π/δ: 0.3 % of it at δ = 0.5 ℓ.
 
 Values are computed at nodes, four to a knot, and between them by a cubic; integrals, which phases and warped times
 need, are exact for the cubic through four nodes. So everything is linear in the number of inputs and of knots.
@@ -36,13 +36,13 @@ from .functions import UNWARPS, WARPS, AbstractRandom, Warp, around, unwarped
 from .priors import LogNormal
 from .values import Positive, Role, constrain, latent
 
-SQUARED_EXPONENTIAL, SEVEN_HALVES = math.inf, 3.5  # orders: how many derivatives functions have, nearly
+SQUARED_EXPONENTIAL, ELEVEN_HALVES = math.inf, 5.5  # orders: how many derivatives functions have, nearly
 # Of both: distance of knots, in the shortest lengthscale that they can follow; lengthscales after which g counts as
-# zero, exp(−2.9²) = 2e-4 and 1e-3; and those after which it has fallen below a hundredth. What a posterior can follow
+# zero, where it is 2e-4 and 1e-3; and those after which it has fallen below a hundredth. What a posterior can follow
 # is finer than the covariance tells: an error of ε in it is one of √ε in the functions.
-DENSITY = {SQUARED_EXPONENTIAL: 0.75, SEVEN_HALVES: 0.45}
-SUPPORT = {SQUARED_EXPONENTIAL: 2.9, SEVEN_HALVES: 3.5}
-NEAR = {SQUARED_EXPONENTIAL: 2.2, SEVEN_HALVES: 2.5}
+DENSITY = {SQUARED_EXPONENTIAL: 0.75, ELEVEN_HALVES: 0.5}
+SUPPORT = {SQUARED_EXPONENTIAL: 2.9, ELEVEN_HALVES: 3.3}
+NEAR = {SQUARED_EXPONENTIAL: 2.2, ELEVEN_HALVES: 2.42}
 RANGE = (0.6, 1.8)  # shortest and longest lengthscales that knots and taps are made for, as factors of its median
 OVER = 4  # nodes to a knot
 
@@ -51,7 +51,7 @@ class GridFunctionGroup(AbstractRandom):
     """A group of functions of one input θ(x) = F(m + h(x)) with knots on an even grid; values ``[n, *shape]``.
 
     The prior of h is that of a ``FunctionGroup``, a squared exponential, and so is its use; but costs are linear in the
-    number of knots, and given the knots the functions are known everywhere. Of order 7/2 it is a Matérn process: what
+    number of knots, and given the knots the functions are known everywhere. Of order 11/2 it is a Matérn process: what
     changes at several rates, or suddenly, is less of a surprise to it. Outside the grid h returns to zero, and the
     functions to their typical value F(m).
 
@@ -67,7 +67,7 @@ class GridFunctionGroup(AbstractRandom):
             fewer knots.
         knots: How many there are, if not as many as are needed; more reach further beyond the extent, and let groups of
             different lengthscales share compiled programs.
-        order: That of the covariance of h: infinite for a squared exponential, or 3.5 for a Matérn one.
+        order: That of the covariance of h: infinite for a squared exponential, or 5.5 for a Matérn one.
 
     Example:
         >>> import numpy as np
@@ -129,7 +129,7 @@ class GridFunctionGroup(AbstractRandom):
     @property
     def near(self) -> float:
         """How far from a knot, in units of the input, its window is above a hundredth."""
-        return NEAR[self.order] * float(np.exp(self.lengthscale.raw))
+        return NEAR[self.order] * float(constrain(self.lengthscale))
 
     @property
     def places(self) -> Any:
@@ -303,10 +303,10 @@ class OnGrid(Module):
 
 def _window(t: Any, spacing: Any, lengthscale: Any, order: float, xp: Any) -> Any:
     """g(t) without the amplitude."""
-    if order == SEVEN_HALVES:
-        rate = math.sqrt(7.0) / lengthscale
+    if order == ELEVEN_HALVES:
+        rate = math.sqrt(11.0) / lengthscale
         r = rate * xp.abs(t)
-        return xp.sqrt(0.4 * rate * spacing) * (1.0 + r) * xp.exp(-r)
+        return xp.sqrt(2.0 / 7.0 * rate * spacing) * (1.0 + r + r**2 / 3.0) * xp.exp(-r)
     return xp.sqrt(math.sqrt(2.0 / math.pi) * spacing / lengthscale) * xp.exp(-((t / lengthscale) ** 2))
 
 
