@@ -10,7 +10,7 @@ import pytest
 
 import spectrogp as sg
 from spectrogp.initialise import find_initial_values, find_lines, fit_null, nyquist
-from spectrogp.initialise.background import Covariance, Null, Process
+from spectrogp.initialise.covariance import Covariance, Likelihoods, Null, Process
 from spectrogp.initialise.lines import _Record
 from spectrogp.initialise.transform import fourier_sums
 
@@ -73,6 +73,45 @@ def test_null_is_its_dense_covariance(processes):
     found = Covariance(t, error, 1.0, Null(0.2, processes))
     np.testing.assert_allclose(found.log_likelihood(y), expected, rtol=1e-7)
     np.testing.assert_allclose(found.solve(y), np.linalg.solve(K, y), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "kinds", [(), ((0.5, False),), ((1.5, False),), ((0.5, False), (1.5, True)), ((1.5, False), (1.5, False))]
+)
+def test_many_nulls_at_once_are_each_alone(kinds):
+    """More of them than one banded matrix holds: sums of the same numbers, in any order."""
+    rng = np.random.default_rng(1)
+    t, y, error = np.sort(rng.uniform(0.0, 300.0, 300)), np.cumsum(rng.normal(size=300)), rng.uniform(0.1, 0.3, 300)
+
+    def null():
+        noise, amplitude, length, frequency = np.exp(rng.normal(size=4)).tolist()
+        processes = [Process(amplitude, length, order, 0.02 * frequency * turns) for order, turns in kinds]
+        return Null(noise, tuple(processes))
+
+    nulls = [null() for _ in range(25)]
+    alone = [Covariance(t, error, 2.0, one).log_likelihood(y) for one in nulls]
+    np.testing.assert_allclose(Likelihoods(t, y, error, 2.0, 2)(nulls), alone, rtol=1e-9)
+
+
+def test_nulls_that_rounding_makes_impossible_fail_alone():
+    """A billionth of noise beside two smooth processes: the banded matrix is not positive definite."""
+    t, y = red(0, 100, 10.0)
+    processes = Process(1.0, 10.0, 1.5), Process(1.0, 300.0, 1.5)
+    none, nulls = np.zeros(100), [Null(noise, processes) for noise in (0.3, 1e-9, 0.2)]
+    with pytest.raises(np.linalg.LinAlgError):
+        Covariance(t, none, 1.0, nulls[1])
+    alone = [Covariance(t, none, 1.0, null).log_likelihood(y) for null in (nulls[0], nulls[2])]
+    np.testing.assert_allclose(Likelihoods(t, y, none, 1.0, 2)(nulls), [alone[0], -np.inf, alone[1]])
+
+
+def test_information_of_waves_is_that_of_solutions():
+    rng = np.random.default_rng(2)
+    t, error = np.sort(rng.uniform(0.0, 50.0, 120)), rng.uniform(0.1, 0.3, 120)
+    designs = rng.normal(size=(7, 2, 120))
+    for processes in ((), (Process(0.8, 1.7, 0.5), Process(0.5, 2.0, 1.5, 1.3))):
+        covariance = Covariance(t, error, 1.0, Null(0.2, processes))
+        direct = [X @ covariance.solve(X.T) for X in designs]
+        np.testing.assert_allclose(covariance.information(designs), direct, rtol=1e-9, atol=1e-9)
 
 
 def test_null_finds_the_numbers_of_red_noise():

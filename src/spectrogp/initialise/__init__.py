@@ -1,8 +1,9 @@
 """Where a fit begins: initial values found in the data, kernels that begin there, and the choice among several."""
 
-from .background import Null, fit_null
+from .background import fit_null
 from .centres import cluster_centres, inducing_inputs
 from .compare import Best, best_of
+from .covariance import Null
 from .cycles import Cycle, find_cycles
 from .initial import InitialValues, Spectrum, show_range
 from .kernels import builds, kernel_from, kernel_name, noise_from

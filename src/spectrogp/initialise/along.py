@@ -15,7 +15,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import gammainccinv
 
-from .background import Covariance, Null, Process, fit_band, fit_slow
+from .background import fit_band, fit_slow
+from .covariance import Covariance, Null, Process
 from .harmonics import IN_STEP, REPEATED, in_step
 from .lines import LEAST, Lines, find_lines, nyquist
 from .long import SHARE, WHOLE

@@ -18,7 +18,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.ndimage import median_filter
 
-from .background import Covariance, Null, fit_null
+from .background import fit_null
+from .covariance import Covariance, Null
 from .transform import fourier_sums
 
 FALSE_ALARM = 0.01
@@ -38,6 +39,7 @@ UNSTEADY = 3.0  # cycles in the record, around one that has not, within which th
 TRIES = 5  # such ones after which a record is one of components that change
 MODULATED = 2.0  # cycles in the record, by which a line is apart from others: nearer ones are how it changes
 TIMES = 3  # multiples of it
+_SAMPLES = 2**16  # of waves that are solved for at once
 
 
 class Line(NamedTuple):
@@ -171,17 +173,21 @@ class _Record:
 
     def exact(self, frequencies: np.ndarray) -> np.ndarray:
         """Δχ² ``[f]`` of a further line."""
-        values = []
-        for f in frequencies:
-            X = _waves(self.t, [f])
-            solved = self.covariance.solve(X)
-            across = self.solved.T @ X
-            A = X.T @ solved - across.T @ np.linalg.solve(self.information, across)
-            b = X.T @ self.rest
-            size, vectors = np.linalg.eigh(A)
-            sound = size > 1e-6 * max(float(np.trace(X.T @ solved)), 1e-300)
-            values.append(float(np.sum((vectors.T @ b)[sound] ** 2 / size[sound])))
-        return np.array(values)
+        return np.concatenate([self._exact(some) for some in self._chunks(frequencies)])
+
+    def _exact(self, frequencies: np.ndarray) -> np.ndarray:
+        waves = _each(self.t, frequencies)
+        whole = self.covariance.information(waves)
+        across = waves @ self.solved
+        A = whole - across @ np.linalg.solve(self.information, across.swapaxes(1, 2))
+        size, vectors = np.linalg.eigh(A)
+        along = (vectors.swapaxes(1, 2) @ (waves @ self.rest)[..., None])[..., 0]
+        sound = size > 1e-6 * np.maximum(np.trace(whole, axis1=1, axis2=2), 1e-300)[:, None]
+        return np.asarray(np.sum(np.where(sound, along**2 / np.where(sound, size, 1.0), 0.0), axis=1))
+
+    def _chunks(self, frequencies: np.ndarray) -> list[np.ndarray]:
+        """Frequencies, as many at once as there is room for."""
+        return np.array_split(frequencies, -(-len(frequencies) * len(self.t) // _SAMPLES) or 1)
 
     def periodogram(self, highest: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Frequencies, Δχ² of a further line, nearly, and how much larger than by chance it is around each."""
@@ -197,10 +203,8 @@ class _Record:
                 [np.geomspace(frequency[0], frequency[-1], NODES // 2), np.linspace(frequency[0], frequency[-1], NODES)]
             )
         )
-        information = []
-        for f in nodes:
-            X = _waves(self.t, [f])
-            information.append(0.5 * float(np.sum(X * self.covariance.solve(X))))
+        each = [self.covariance.information(_each(self.t, some)) for some in self._chunks(nodes)]
+        information = 0.5 * np.trace(np.concatenate(each), axis1=1, axis2=2)
         gain = power / np.exp(np.interp(np.log(frequency), np.log(nodes), np.log(np.maximum(information, 1e-300))))
         apart = int(OVERSAMPLING)
         several = median_filter(gain[::apart], min(LOCAL, len(gain[::apart])), mode="nearest") / MEDIAN
@@ -216,10 +220,9 @@ class _Record:
         if not len(peaks):
             return None
         step = frequency[1] - frequency[0] if len(frequency) > 1 else 0.0
-        tops = [self.climbed(frequency[k], step) for k in peaks]
-        best = int(np.argmax([value / level[k] for (_, value), k in zip(tops, peaks, strict=True)]))
-        f, value = tops[best]
-        nats = 0.5 * value / level[peaks[best]]
+        tops, values = self.climbed(frequency[peaks], step)
+        best = int(np.argmax(values / level[peaks]))
+        f, nats = float(tops[best]), 0.5 * float(values[best] / level[peaks[best]])
         price = self.price(highest)
         if nats < price or f * self.span < LEAST:
             return None
@@ -244,15 +247,15 @@ class _Record:
         apart = np.linalg.norm(each - whole, axis=1)
         return bool(np.all(apart < HALF * np.linalg.norm(whole) + 3.0 * known))
 
-    def climbed(self, frequency: float, step: float) -> tuple[float, float]:
-        """The top of a peak near a frequency of a grid with such steps, and Δχ² there."""
+    def climbed(self, frequency: np.ndarray, step: float) -> tuple[np.ndarray, np.ndarray]:
+        """The tops of peaks near frequencies ``[k]`` of a grid with such steps, and Δχ² there."""
         for width in (0.5, 0.15):
-            trials = frequency + width * step * np.array([-1.0, 0.0, 1.0])
-            low, middle, high = self.exact(trials)
+            trials = frequency[:, None] + width * step * np.array([-1.0, 0.0, 1.0])
+            low, middle, high = self.exact(trials.ravel()).reshape(-1, 3).T
             bend = low - 2.0 * middle + high
-            if bend < 0:
-                frequency += width * step * float(np.clip(0.5 * (low - high) / bend, -1.5, 1.5))
-        return frequency, float(self.exact(np.array([frequency]))[0])
+            move = np.clip(0.5 * (low - high) / np.where(bend < 0, bend, 1.0), -1.5, 1.5)
+            frequency = frequency + width * step * np.where(bend < 0, move, 0.0)
+        return frequency, self.exact(frequency)
 
     def price(self, highest: float) -> float:
         """Nats z with W √z e^{−z} = FALSE_ALARM, W the number of independent frequencies (Baluev 2008)."""
@@ -282,11 +285,11 @@ class _Record:
         if not len(frequency):
             return line, ()
         step = 1.0 / (OVERSAMPLING * self.span)
-        tops = [(*self.climbed(line, step), 1.0)]
-        tops += [(*self.climbed(frequency[k], step), level[k]) for k in _peaks(gain)[:PEAKS]]
-        best, value, _ = max(tops, key=lambda top: top[1])
+        peaks = _peaks(gain)[:PEAKS]
+        tops, values = self.climbed(np.append(line, frequency[peaks]), step)
+        best, value = float(tops[np.argmax(values)]), float(np.max(values))
         others: list[float] = []
-        for f, other, around in tops:
+        for f, other, around in zip(tops.tolist(), values, np.append(1.0, level[peaks]), strict=True):
             apart = min(abs(f - seen) * self.span for seen in (best, *others, *self.frequencies))
             if apart > MODULATED and (value - other) / around < ODDS:
                 others.append(f)
@@ -318,6 +321,12 @@ def _waves(t: np.ndarray, frequencies: list[float] | np.ndarray) -> np.ndarray:
     """cos and sin ``[n, 2k]`` of frequencies, one after the other."""
     theta = 2.0 * np.pi * np.outer(t, np.asarray(frequencies, float))
     return np.stack([np.cos(theta), np.sin(theta)], axis=-1).reshape(len(t), -1)
+
+
+def _each(t: np.ndarray, frequencies: np.ndarray) -> np.ndarray:
+    """cos and sin ``[k, 2, n]`` of frequencies, each beside the other."""
+    theta = 2.0 * np.pi * np.outer(frequencies, t)
+    return np.stack([np.cos(theta), np.sin(theta)], axis=1)
 
 
 def _peaks(values: np.ndarray) -> np.ndarray:

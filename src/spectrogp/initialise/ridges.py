@@ -15,6 +15,7 @@ own: what they gain in log likelihood adds up.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,6 +31,7 @@ FREQUENCIES = 800  # at most
 SIGNIFICANT = 5.0  # gain of a ridge, in nats
 SHARE = 0.3  # of what was left, that a further ridge explains
 SWEEPS = 2  # over all ridges after a new one is found
+_KEPT = 2**23  # complex numbers that are kept of the windows of a search
 LENGTH = 2.0 * np.sqrt(np.pi)  # a Gaussian window of width 1 counts as many data as a plain one of this length
 
 
@@ -106,6 +108,57 @@ class _Cells(NamedTuple):
     width: np.ndarray
 
 
+class _Sums(NamedTuple):
+    """Windows of one width with waves of one chirp rate in them: all that does not depend on the outputs."""
+
+    width: float
+    rate: float
+    first: int  # frequency of the grid that is seen; f of these, from it on
+    enough: np.ndarray  # [c, 1], whether there are enough data in a window
+    windows: np.ndarray  # [channels, c, n]
+    chirped: np.ndarray  # [channels, c, n], windows times chirps
+    wave: np.ndarray  # [channels, c, f], sums of window · e^iθ
+    twice: np.ndarray  # [channels, c, f], of window · e^2iθ
+
+
+class _Windows:
+    """Times, weights, centres and frequencies of a search, and the sums over them that all its ridges share.
+
+    Args:
+        t: Times ``[n]``.
+        weight: Weights ``[channels, n]`` of the data, 1 for all of equal precision, 0 for what a channel has not.
+        centres: Times ``[c]`` at which windows are centred.
+        grid: Frequencies to look at, in cycles per unit.
+    """
+
+    def __init__(self, t: np.ndarray, weight: np.ndarray, centres: np.ndarray, grid: np.ndarray) -> None:
+        self.t, self.weight, self.centres, self.grid = t, weight, centres, grid
+        self.span, self.spacing = np.ptp(t), centres[1] - centres[0]
+        # The fit does not care where the phase of the wave begins: one matrix of waves serves all centres.
+        self.waves = np.exp(2j * np.pi * np.outer(t - 0.5 * (t.min() + t.max()), grid))
+        size = len(WIDTHS) * len(RATES) * weight.shape[0] * len(centres) * (2 * len(grid) + 2 * len(t))
+        self._kept = list(self._sums()) if size <= _KEPT else None
+
+    def sums(self) -> Iterable[_Sums]:
+        """Of each width and rate; made anew each time where they are too many to be kept."""
+        return self._sums() if self._kept is None else self._kept
+
+    def _sums(self) -> Iterator[_Sums]:
+        grid, widest, tau = self.grid, WIDTHS[0] * self.span, self.t - self.centres[:, None]
+        twice = self.waves**2
+        for width in np.array(WIDTHS) * self.span:
+            windows = self.weight[:, None] * np.exp(-0.5 * (tau / width) ** 2)
+            enough = (np.max(effective(windows), axis=0) > 8.0)[:, None]
+            for rate in np.array(RATES) / width**2:
+                chirp = np.exp(1j * np.pi * rate * tau**2)
+                # Less than about a cycle in the window, or a frequency that the chirp turns around, is not seen.
+                seen = ((grid * width > CYCLES) | (width == widest)) & (1.5 * abs(rate) * width <= grid)
+                first = int(np.sum(~seen))
+                chirped = windows * chirp
+                wave, double = chirped @ self.waves[:, first:], (windows * chirp**2) @ twice[:, first:]
+                yield _Sums(width, rate, first, enough, windows, chirped, wave, double)
+
+
 def frequency_grid(t: np.ndarray, highest: float | None = None) -> np.ndarray:
     """Frequencies of times ``t``, from one cycle in the span to 0.9 of the *average* Nyquist frequency or ``highest``.
 
@@ -120,30 +173,19 @@ def frequency_grid(t: np.ndarray, highest: float | None = None) -> np.ndarray:
     return np.array(grid)
 
 
-def find_ridge(t: np.ndarray, y: np.ndarray, weight: np.ndarray, centres: np.ndarray, grid: np.ndarray) -> Ridge:
-    """The ridge of largest gain in ``y [channels, n]`` with data weights (1 for all of equal precision, 0 for none)."""
-    cells = _cells(t, y, weight, centres, grid)
+def find_ridge(y: np.ndarray, over: _Windows) -> Ridge:
+    """The ridge of largest gain in ``y [channels, n]``."""
+    t, centres, grid = over.t, over.centres, over.grid
+    cells = _cells(y, over)
     path = best_path(cells.gain, np.log(grid), JUMP * (CENTRES - 1) / (len(centres) - 1))
     rows = np.arange(len(centres))
     gain, width = cells.gain[rows, path], cells.width[rows, path]
     frequency, rates, waves = np.empty(len(centres)), np.empty(len(centres)), np.empty((len(centres), len(y)), complex)
     for k, centre in enumerate(centres):
         f, rate, tau = grid[path[k]], cells.rate[k, path[k]], t - centre
-        windows = weight * np.exp(-0.5 * (tau / width[k]) ** 2)
-        if gain[k] > 0:  # between the nodes of the grid
-            around = np.linspace(-0.5, 0.5, 11)
-            f = f + np.tile(around * (0.15 / width[k]), 5)
-            rate = rate + np.repeat((-0.2, -0.1, 0.0, 0.1, 0.2), 11) / width[k] ** 2
-            keep = (f > 0.5 * grid[0]) & (f < grid[-1])
-            f, rate = f[keep], rate[keep]
-            theta = 2.0 * np.pi * (np.outer(tau, f) + 0.5 * np.outer(tau**2, rate))
-            wave = np.exp(1j * theta)
-            gained = np.zeros(len(f))
-            for own, window in zip(y, windows, strict=True):
-                share = power(own, window[None], window @ wave, (window * own) @ wave, window @ wave**2)[0]
-                gained += gain_of(share, effective(window))
-            best = np.argmax(gained)
-            f, rate = f[best], rate[best]
+        windows = over.weight * np.exp(-0.5 * (tau / width[k]) ** 2)
+        if gain[k] > 0:
+            f, rate = _between(y, windows, tau, f, rate, width[k], (0.5 * grid[0], grid[-1]))
         theta = 2.0 * np.pi * (f * tau + 0.5 * rate * tau**2)
         design = np.column_stack([np.ones_like(t), np.cos(theta), np.sin(theta)])
         frequency[k], rates[k] = f, rate
@@ -152,6 +194,24 @@ def find_ridge(t: np.ndarray, y: np.ndarray, weight: np.ndarray, centres: np.nda
             waves[k, c] = solution[1] - 1j * solution[2]
     ridge = Ridge(frequency, np.abs(waves), width, gain, np.zeros_like(y), rates, waves)
     return ridge._replace(signal=ridge.at(t, centres))
+
+
+def _between(
+    y: np.ndarray, windows: np.ndarray, tau: np.ndarray, f: float, rate: float, width: float, band: tuple[float, float]
+) -> tuple[float, float]:
+    """The best frequency inside a band, and rate, between the nodes of the grid around those of a cell."""
+    near, rates = (
+        f + np.linspace(-0.5, 0.5, 11) * (0.15 / width),
+        rate + np.array((-0.2, -0.1, 0.0, 0.1, 0.2)) / width**2,
+    )
+    wave, chirp = np.exp(2j * np.pi * np.outer(tau, near)), np.exp(1j * np.pi * np.outer(rates, tau**2))
+    gained = np.where((near > band[0]) & (near < band[1]), 0.0, -np.inf) + np.zeros((len(rates), 1))
+    for own, window in zip(y, windows, strict=True):
+        chirped = window * chirp
+        sums = chirped @ wave, (chirped * own) @ wave, (chirped * chirp) @ wave**2
+        gained += gain_of(power(own, window[None], *sums), effective(window))
+    b, a = np.unravel_index(np.argmax(gained), gained.shape)
+    return float(near[a]), float(rates[b])
 
 
 def find_ridges(
@@ -178,15 +238,15 @@ def find_ridges(
         max_ridges: How many of these, at most.
     """
     ridges: list[Ridge] = []
-    rest = y
+    rest, over = y, _Windows(t, weight, centres, grid)
     while len(ridges) < (max_ridges if count is None else count):
-        more = [*ridges, find_ridge(t, rest, weight, centres, grid)]
+        more = [*ridges, find_ridge(rest, over)]
         if count is None and more[-1].gain.sum() < SIGNIFICANT:
             break
         for _ in range(SWEEPS if ridges else 0):
             for k in range(len(more)):
                 others = sum((ridge.signal for j, ridge in enumerate(more) if j != k), np.zeros_like(y))
-                more[k] = find_ridge(t, y - others, weight, centres, grid)
+                more[k] = find_ridge(y - others, over)
         left = y - sum((ridge.signal for ridge in more), np.zeros_like(y))
         before, after, whole = (float(np.sum(weight * part**2)) for part in (rest, left, y))
         if count is None and ridges and before - after < max(SHARE * before, 0.02 * whole):
@@ -218,38 +278,19 @@ def _chance(width: Any, highest: float, channels: int) -> Any:
     return gammainccinv(channels, FALSE_ALARM / tried)
 
 
-def _cells(t: np.ndarray, y: np.ndarray, weight: np.ndarray, centres: np.ndarray, grid: np.ndarray) -> _Cells:
-    span, spacing = np.ptp(t), centres[1] - centres[0]
-    shape = len(centres), len(grid)
-    cells = _Cells(np.zeros(shape), np.zeros(shape), np.full(shape, WIDTHS[0] * span))
-    middle = 0.5 * (t.min() + t.max())
-    # The fit does not care where the phase of the wave begins: one matrix of waves serves all centres.
-    waves = np.exp(2j * np.pi * np.outer(t - middle, grid))
-    twice = waves**2
-    tau = t - centres[:, None]
-    widest = WIDTHS[0] * span
-    for width in np.array(WIDTHS) * span:
-        windows = weight[:, None] * np.exp(-0.5 * (tau / width) ** 2)  # [channels, c, n]
-        counts = effective(windows)
-        chance = _chance(width, grid[-1], len(y))
-        for rate in np.array(RATES) / width**2:
-            chirp = np.exp(1j * np.pi * rate * tau**2)
-            gain = np.full(shape, -chance)
-            for own, window, count in zip(y, windows, counts, strict=True):
-                share = power(
-                    own, window, (window * chirp) @ waves, (window * chirp * own) @ waves, (window * chirp**2) @ twice
-                )
-                gain += gain_of(share, count[:, None])
-            gain *= spacing / (LENGTH * width)  # neighbouring windows share their data
-            # Less than about a cycle in the window, or a frequency that the chirp turns around, is not seen.
-            seen = (
-                ((grid * width > CYCLES) | (width == widest))
-                & (1.5 * abs(rate) * width <= grid)
-                & (np.max(counts, axis=0) > 8.0)[:, None]
-            )
-            better = seen & (gain > cells.gain)
-            for whole, part in zip(cells, (gain, rate, width), strict=True):
-                whole[better] = np.broadcast_to(part, shape)[better]
+def _cells(y: np.ndarray, over: _Windows) -> _Cells:
+    shape = len(over.centres), len(over.grid)
+    cells = _Cells(np.zeros(shape), np.zeros(shape), np.full(shape, WIDTHS[0] * over.span))
+    for width, rate, first, enough, *parts in over.sums():
+        best = _Cells(*(whole[:, first:] for whole in cells))
+        gain = np.full(best.gain.shape, -_chance(width, over.grid[-1], len(y)))
+        for own, window, chirped, wave, twice in zip(y, *parts, strict=True):
+            share = power(own, window, wave, (chirped * own) @ over.waves[:, first:], twice)
+            gain += gain_of(share, effective(window)[:, None])
+        gain *= over.spacing / (LENGTH * width)  # neighbouring windows share their data
+        better = enough & (gain > best.gain)
+        for whole, part in zip(best, (gain, np.asarray(rate), np.asarray(width)), strict=True):
+            np.copyto(whole, part, where=better)
     return cells
 
 

@@ -19,9 +19,9 @@ from threadpoolctl import threadpool_limits
 from ..core import at_least
 from ..models import Data
 from .along import FAINT, SLOW, background_of, look_along, signal_of
-from .background import Null
 from .centres import inducing_inputs
 from .channels import find_in_channels
+from .covariance import Null
 from .initial import InitialValues, Spectrum
 from .lines import Lines
 from .waves import SmoothFit, peaks, smooth_fit, smooth_trend

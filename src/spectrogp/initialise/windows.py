@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .background import Null, fit_null
+from .background import fit_null
+from .covariance import Null
 from .frames import price
 from .long import ROWS as NARROWEST
 from .long import Tracks, find_long
