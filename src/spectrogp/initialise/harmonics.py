@@ -53,19 +53,18 @@ def _comb(cells: Cells, multiples: np.ndarray, count: int) -> tuple[np.ndarray, 
     one: what is usual in a frame does not count. Lines at high multiples alone, as those of a tone whose frequency
     swings, are no harmonics.
     """
-    usual = np.median(cells.share[0], axis=1, keepdims=True) / np.log(
-        2.0
-    )  # the mean of noise, whose share is exponential
+    usual = np.median(cells.share[0], axis=1, keepdims=True) / np.log(2.0)  # as exponential shares have it: of noise
     shape = len(cells.rows), len(multiples)
     best, rate, grid = np.zeros(shape, np.float32), np.zeros(shape, np.float32), np.array(RATES)
+    places = [np.rint(multiples * h / count).astype(np.int64) - cells.first for h in range(1, count + 1)]
     for top in RATES:
         total = np.zeros(shape, np.float32)
-        for h in range(1, count + 1):
+        for h, at in enumerate(places, 1):
             if h == count // 2 + 1:
                 low = total.copy()
-            at = np.rint(multiples * h / count).astype(np.int64) - cells.first
             kind = int(np.argmin(np.abs(grid - top * h / count)))
-            total[:, at >= 0] += cells.share[kind][:, at[at >= 0]] - usual
+            start = int(np.searchsorted(at, 0))  # lower ones are not in the band
+            total[:, start:] += np.take(cells.share[kind], at[start:], axis=1) - usual
         total = np.minimum(total, low / LOW)
         better = total > best
         np.copyto(best, total, where=better)

@@ -16,6 +16,7 @@ own: what they gain in log likelihood adds up.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -134,10 +135,17 @@ class _Windows:
     def __init__(self, t: np.ndarray, weight: np.ndarray, centres: np.ndarray, grid: np.ndarray) -> None:
         self.t, self.weight, self.centres, self.grid = t, weight, centres, grid
         self.span, self.spacing = np.ptp(t), centres[1] - centres[0]
-        # The fit does not care where the phase of the wave begins: one matrix of waves serves all centres.
-        self.waves = np.exp(2j * np.pi * np.outer(t - 0.5 * (t.min() + t.max()), grid))
-        size = len(WIDTHS) * len(RATES) * weight.shape[0] * len(centres) * (2 * len(grid) + 2 * len(t))
-        self._kept = list(self._sums()) if size <= _KEPT else None
+
+    @cached_property
+    def waves(self) -> np.ndarray:
+        """``[n, f]``: the fit does not care where the phase of a wave begins, and one matrix serves all centres."""
+        t = self.t
+        return np.asarray(np.exp(2j * np.pi * np.outer(t - 0.5 * (t.min() + t.max()), self.grid)))
+
+    @cached_property
+    def _kept(self) -> list[_Sums] | None:
+        size = len(WIDTHS) * len(RATES) * len(self.weight) * len(self.centres) * 2 * (len(self.grid) + len(self.t))
+        return list(self._sums()) if size <= _KEPT else None
 
     def sums(self) -> Iterable[_Sums]:
         """Of each width and rate; made anew each time where they are too many to be kept."""
