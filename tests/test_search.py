@@ -324,3 +324,13 @@ def test_carbon_dioxide_has_years_and_a_trend():
     frequency = np.sort(found.frequency[0, found.found, 0])
     np.testing.assert_allclose(frequency[:2], [1.0, 2.0], atol=2e-3)
     assert found.background_lengthscale.max() > 37.0
+
+
+def test_components_that_show_only_together_are_found():
+    """Of two tones that cross each alone leaves the other to red noise, and gains less than it must."""
+    data = sg.datasets.signal("crossing", n=200, noise=0.5, irregular=False, seed=0)
+    found = find_initial_values(data.X, data.y, max_components=4)
+    assert found.found.sum() == 2
+    at = np.array([np.argmin(np.abs(data.X[:, 0] - c)) for c in found.centres[:, 0]])
+    apart = np.abs(np.sort(found.frequency[..., 0], axis=1) / np.sort(data.frequency[at], axis=1) - 1.0)
+    assert np.median(apart) < 0.1

@@ -170,8 +170,10 @@ def _of_frequencies(x: np.ndarray, fitted: np.ndarray, initial: InitialValues) -
     said = []
     for a in np.flatnonzero(initial.found):
         seen = (initial.gain[:, a] > 0) & (initial.centres[:, 0] >= x[0]) & (initial.centres[:, 0] <= x[-1])
-        there = np.interp(initial.centres[seen, 0], x, fitted[:, a])
-        apart = np.median(np.abs(there / initial.frequency[seen, a, 0] - 1.0)) if np.any(seen) else 0.0
+        # By the nearest: ridges that come near each other may turn where components cross.
+        there = np.stack([np.interp(initial.centres[seen, 0], x, own) for own in fitted.T])
+        off = np.min(np.abs(there / initial.frequency[seen, a, 0] - 1.0), axis=0)
+        apart = np.median(off) if np.any(seen) else 0.0
         if apart > APART:
             said.append(
                 f"the frequency of component {a + 1} is {apart:.0%} off what a periodogram of the data shows: compare "

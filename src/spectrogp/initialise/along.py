@@ -160,8 +160,9 @@ def _there(
 ) -> tuple[list[Component], Null, float]:
     """Those of several components that are there beside the background; and what all of it is worth.
 
-    One that is there makes the background smaller, and others show then that did not before. Those that turn less than
-    twice belong to the background, and few cycles may be the ups and downs of a slow process that has no frequency.
+    One that is there makes the background smaller, and others show then that did not before: where none shows alone,
+    several may together, unless a single process of a band explains more. Those that turn less than twice belong to the background, and few cycles may be the ups and
+    downs of a slow process that has no frequency.
     """
 
     def costs(some: list[Component]) -> float:
@@ -179,6 +180,14 @@ def _there(
         best = int(np.argmax(np.where(turns, trials, -np.inf)))
         gain = trials[best] - costs(kept) - worth
         if not every and not (turns[best] and gain > SURE):
+            several = [component for component in waiting if repeats(component)]
+            found, likelihood = record.null(signal + _sum(several, record))
+            likelihood -= costs(kept) + costs(several)
+            band = _band(record, several, signal, null)
+            others = worth if band is None else max(worth, band[2] - costs(kept))
+            if len(several) > 1 and likelihood - others > len(several) * SURE:
+                kept, null, worth, signal = kept + several, found, likelihood, signal + _sum(several, record)
+                waiting = [component for component in waiting if not repeats(component)]
             break
         if not (every or repeats(waiting[best])):
             slow, likelihood = fit_slow(record.t, record.y - signal, record.error, null, waiting[best].typical)

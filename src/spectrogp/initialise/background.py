@@ -21,7 +21,7 @@ from .covariance import DEGREE, Likelihoods, Null, Process
 LONGEST = 3.0  # lengthscale of red noise, in spans; longer ones are a trend
 ROWS = 4096  # that the numbers of the null are fitted to, at most
 ORDERS = (0.5, 1.5)
-STEP = 1e-8  # of logarithms of numbers, by which the slope of the likelihood is measured
+STEP = 1e-5  # of differences of logarithms: much shorter ones have the rounding of the likelihood in them
 
 Kinds: TypeAlias = tuple[tuple[float, bool], ...]  # order of each process, and whether it oscillates
 
@@ -171,6 +171,9 @@ class _Search(NamedTuple):
         null = self.null(found.x, kinds)
         seen = [min(max(self.span / process.lengthscale, 1.0), len(self.y)) for process in null.processes]
         cost = sum((1.0 + 0.5 * oscillates) * np.log(n) for n, (_, oscillates) in zip(seen, kinds, strict=True))
+        # A frequency is one of as many as can be told apart up to it: nearly a line pays nearly the price of a line.
+        apart = [np.sqrt(2.0 * np.pi) * process.frequency * process.lengthscale for process in null.processes]
+        cost += sum(np.log(max(count, 1.0)) for count in apart)
         return null, -float(found.fun) - float(cost)
 
 
