@@ -17,6 +17,7 @@ from .rungs import (
     Rung,
     Work,
     along_ladder,
+    approach,
     climb,
     frequency_groups,
     resmoothed,
@@ -92,7 +93,7 @@ def _chosen_in_part(start: InitialValues, part: Channels, scales: np.ndarray, wo
 
     middle = len(scales) // 2
     lanes, model = built(markov_from(start, scales[middle], long=True))
-    first = settled(work, climb(work, lanes, model, LAST))
+    first = settled(work, approach(work, lanes, model, LAST))
     rungs = along_ladder(first, middle, len(scales), other, work)
     return max(rungs.values(), key=lambda rung: rung.evidence)
 
@@ -127,7 +128,7 @@ def _mended(work: Work, rung: Rung, others: list[MarkovGP | ChannelGP]) -> Rung:
         reach = 4.0 * float(np.median(high - low))
         near = np.any((lanes.places[:, None] > low - reach) & (lanes.places[:, None] < high + reach), axis=1)
         replaced = np.append(near, np.zeros(lanes.border, bool))
-        trial = climb(work, lanes, lanes.at(np.where(replaced, lanes.join(other), numbers)), THEN)
+        trial = approach(work, lanes, lanes.at(np.where(replaced, lanes.join(other), numbers)), THEN)
         if trial.optimum.log_joint > rung.optimum.log_joint:
             rung = climb(work, lanes, trial.model, THEN)
     return rung

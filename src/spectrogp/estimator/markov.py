@@ -33,6 +33,7 @@ from .rungs import (
     Rung,
     Work,
     along_ladder,
+    approach,
     at_optimum,
     climb,
     frequencies,
@@ -129,7 +130,7 @@ def _fit_short(initial: InitialValues, data: Channels, n_starts: int, work: Work
 
     def begun(start: InitialValues, loose: bool = False, least: float = -np.inf) -> tuple[Rung, InitialValues]:
         model = markov_from(start, scales[first], loose=loose)
-        return climb(work, *with_lanes(model, timeline), FIRST, least), start
+        return approach(work, *with_lanes(model, timeline), FIRST, least), start
 
     def finished(pair: tuple[Rung, InitialValues], beaten: float = -np.inf) -> list[tuple[Rung, InitialValues]]:
         rung: Rung | None = pair[0]

@@ -59,15 +59,22 @@ def with_lanes(model: MarkovGP | ChannelGP, timeline: Timeline) -> tuple[Lanes, 
     return Lanes(model, timeline), model
 
 
-def climb(work: Work, lanes: Lanes, model: MarkovGP | ChannelGP, steps: int, least: float = -np.inf) -> Rung:
-    return Rung(lanes, newton(lanes, lanes.join(model), steps=steps, least=least, progress=work.progress))
+def climb(work: Work, lanes: Lanes, model: MarkovGP | ChannelGP, steps: int) -> Rung:
+    """To the optimum, or as far as so many steps lead."""
+    return Rung(lanes, newton(lanes, lanes.join(model), steps=steps, progress=work.progress))
+
+
+def approach(work: Work, lanes: Lanes, model: MarkovGP | ChannelGP, steps: int, least: float = -np.inf) -> Rung:
+    """The same for a place from which another search begins, or to be compared: its evidence is not exact."""
+    numbers = lanes.join(model)
+    return Rung(lanes, newton(lanes, numbers, steps=steps, least=least, exact=False, progress=work.progress))
 
 
 def at_optimum(work: Work, lanes: Lanes, model: MarkovGP, beaten: float = -np.inf) -> Rung | None:
-    """The optimum; nothing where its evidence could not come near to ``beaten``."""
+    """Nearly the optimum, to be settled; nothing where its evidence could not come near to ``beaten``."""
     # Minus the Hessian at an optimum is at least that of the prior, so that the evidence is at most this much more.
     most = 0.5 * np.log(2.0 * np.pi) * (lanes.knots + lanes.border)
-    rung = climb(work, lanes, model, LAST, beaten - most)
+    rung = approach(work, lanes, model, LAST, beaten - most)
     return None if rung.optimum.log_joint + most < beaten else rung
 
 

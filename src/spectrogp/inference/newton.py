@@ -154,7 +154,13 @@ def curvature(lanes: Lanes, numbers: np.ndarray, slopes: np.ndarray, chosen: np.
 
 
 def newton(
-    lanes: Lanes, numbers: np.ndarray, *, steps: int = 20, least: float = -np.inf, progress: Progress | None = None
+    lanes: Lanes,
+    numbers: np.ndarray,
+    *,
+    steps: int = 20,
+    least: float = -np.inf,
+    exact: bool = True,
+    progress: Progress | None = None,
 ) -> Optimum:
     """Newton's method: of one block with several dampings tried side by side, of many damped block by block.
 
@@ -167,13 +173,17 @@ def newton(
         numbers: Where to begin.
         steps: At most so many.
         least: The search ends where steps that gain as the last two did would not reach this log joint density.
+        exact: Whether Hessians at the end are computed there, for the posterior and the evidence; a place from which
+            another search begins needs none.
         progress: What shows them: steps done, steps, and log joint density.
     """
     with threadpool_limits(1, "blas"):  # matrices are small, and threads that wait for each other take whole cores
-        return _newton(lanes, numbers, steps, least, progress)
+        return _newton(lanes, numbers, steps, least, exact, progress)
 
 
-def _newton(lanes: Lanes, numbers: np.ndarray, steps: int, least: float, progress: Progress | None) -> Optimum:
+def _newton(
+    lanes: Lanes, numbers: np.ndarray, steps: int, least: float, exact: bool, progress: Progress | None
+) -> Optimum:
     values, slopes = lanes.log_likelihoods(numbers)
     value, gradient = lanes.total(values, slopes, numbers)
     here = _Place(numbers, values, slopes, value, gradient)
@@ -196,7 +206,7 @@ def _newton(lanes: Lanes, numbers: np.ndarray, steps: int, least: float, progres
         bends.follow(here, found[0])
         here, damping = found
         history.append(here.value)
-    if bends.refresh(here, STALE):
+    if exact and bends.refresh(here, STALE):
         factor, decrement = _step_at(lanes, here, bends.H, prior)
     factor = _some(lanes, bends.H, prior) if factor is None else factor
     return Optimum(here.numbers, here.value, decrement, factor, history)

@@ -161,8 +161,8 @@ def _there(
     """Those of several components that are there beside the background; and what all of it is worth.
 
     One that is there makes the background smaller, and others show then that did not before: where none shows alone,
-    several may together, unless a single process of a band explains more. Those that turn less than twice belong to the background, and few cycles may be the ups and
-    downs of a slow process that has no frequency.
+    several may together, unless a single process of a band explains as much. Those that turn less than twice belong to
+    the background, and few cycles may be the ups and downs of a slow process that has no frequency.
     """
 
     def costs(some: list[Component]) -> float:
