@@ -124,6 +124,7 @@ def steady(path: Path, workers: int) -> dict[str, float]:
             "worker_cpu_seconds_a_signal": used / len(rows),
             "per_minute": 60.0 * len(rows) / took,
             "cores_used": used / took,
+            "load": os.getloadavg()[0],
         }
 
 
@@ -245,7 +246,7 @@ def simulated(signals: int, cores: int, cost: float, start: float, beside: float
         end = max(at, handed) + took
         last = max(last, end)
         heapq.heappush(free, (end, core))
-    return last / 3600.0
+    return float(last / 3600.0)
 
 
 def main() -> None:

@@ -99,10 +99,9 @@ def _default() -> Path:
 _places: dict[Path, Path] = {}  # where programs are kept, and the directory of this process
 
 
+@functools.cache
 def _own(shared: Path) -> Path:
     """The directory of this process, with links to what is kept."""
-    if shared in _places:
-        return _places[shared]
     _remove_abandoned(shared)
     own = Path(tempfile.mkdtemp(prefix="process-", dir=shared))
     lock = (own / "lock").open("wb")
