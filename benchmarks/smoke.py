@@ -16,7 +16,6 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import chdir
-from pathlib import Path
 from typing import Any
 
 import spectrogp as sg
@@ -168,15 +167,14 @@ def draws_in_arviz() -> None:
     assert "mean" in arviz.summary(to_arviz(sg.load("nuts/model.safetensors").posterior_))
 
 
-def many_signals(**where: Any) -> None:
+def many_signals(out: str = "signals", **where: Any) -> None:
     import numpy as np
 
     t = np.linspace(0.0, 4.0, _ROWS)
     table = {"station": ["a"] * _ROWS + ["b"] * 2, "t": np.append(t, t[:2]), "y": np.append(np.cos(6.0 * t), t[:2])}
     where = where or {"jobs": 1}
-    rows = sg.fit_many(table, by="station", estimator=sg.SpectralGPRegressor("sm", **_FEW), out="signals", **where)
+    rows = sg.fit_many(table, by="station", estimator=sg.SpectralGPRegressor("sm", **_FEW), out=out, **where)
     assert [reason is None for reason in rows["failure"].to_pylist()] == [True, False]
-    Path("signals/part-000000.parquet").rename("signals/_old")
 
 
 def many_signals_by_dask() -> None:
@@ -186,7 +184,7 @@ def many_signals_by_dask() -> None:
         distributed.LocalCluster(1, threads_per_worker=1, dashboard_address=None) as cluster,
         distributed.Client(cluster) as client,
     ):
-        many_signals(scheduler=client)
+        many_signals("signals-by-dask", scheduler=client)
 
 
 def _spectral_mixture() -> sg.kernels.SpectralMixture:
