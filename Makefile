@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 OUT ?= out
 LOWEST := $(OUT)/lowest
 
-.PHONY: help demo test test-all lint bench bench-recovery bench-first bench-long bench-uci sbc torture lowest clean
+.PHONY: help demo test test-all lint bench bench-recovery bench-first bench-long bench-scale bench-uci sbc torture lowest clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -35,6 +35,9 @@ bench-first: $(VENV)/installed-bench  ## what scientists try first, by the defau
 
 bench-long: $(VENV)/installed-bench  ## long signals by the default call, to a million samples (SPECTROGP_DATA names the data)
 	$(BIN)/python -m benchmarks.long --out $(OUT)/long
+
+bench-scale: $(VENV)/installed-dev  ## many signals on a Dask cluster of two local workers, with kills (an hour)
+	$(BIN)/python -m benchmarks.scale --out $(OUT)/scale
 
 bench-uci: $(VENV)/installed-bench  ## tables of several inputs by the default call, against boosting (SPECTROGP_DATA names the data)
 	$(BIN)/python -m benchmarks.uci --out $(OUT)/uci
@@ -73,5 +76,5 @@ $(LOWEST)/installed-lowest: pyproject.toml
 	rm -rf $(LOWEST)
 	@$(MAKE) --no-print-directory VENV=$(LOWEST) PYTHON=$(PYTHON) $(LOWEST)/created
 	$(LOWEST)/bin/pip install --quiet --disable-pip-version-check uv
-	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct --editable '.[arviz,data,pandas]'
+	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct --editable '.[arviz,dask,data,pandas]'
 	@touch $@

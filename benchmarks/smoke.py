@@ -167,6 +167,26 @@ def draws_in_arviz() -> None:
     assert "mean" in arviz.summary(to_arviz(sg.load("nuts/model.safetensors").posterior_))
 
 
+def many_signals(out: str = "signals", **where: Any) -> None:
+    import numpy as np
+
+    t = np.linspace(0.0, 4.0, _ROWS)
+    table = {"station": ["a"] * _ROWS + ["b"] * 2, "t": np.append(t, t[:2]), "y": np.append(np.cos(6.0 * t), t[:2])}
+    where = where or {"jobs": 1}
+    rows = sg.fit_many(table, by="station", estimator=sg.SpectralGPRegressor("sm", **_FEW), out=out, **where)
+    assert [reason is None for reason in rows["failure"].to_pylist()] == [True, False]
+
+
+def many_signals_by_dask() -> None:
+    import distributed
+
+    with (
+        distributed.LocalCluster(1, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        many_signals("signals-by-dask", scheduler=client)
+
+
 def _spectral_mixture() -> sg.kernels.SpectralMixture:
     return sg.kernels.SpectralMixture(sg.Positive.around(1.0), sg.Positive.around(6.0))
 
@@ -207,8 +227,15 @@ STEPS: dict[str, Callable[[], None]] = {
     "estimator with data frames": estimator_with_data_frames,
     "posterior and diagnostics": posterior_and_diagnostics,
     "draws in arviz": draws_in_arviz,
+    "many signals, from parquet by processes": many_signals,
+    "many signals, from parquet by dask": many_signals_by_dask,
 }
-NEEDS = {"arviz": "arviz", "frames": "pandas", "parquet": "pyarrow"}  # a word in the name of a step, an extra
+NEEDS = {
+    "arviz": "arviz",
+    "dask": "distributed",
+    "frames": "pandas",
+    "parquet": "pyarrow",
+}  # a word in the name of a step, an extra
 
 
 def outcome(name: str, step: Callable[[], None]) -> str:

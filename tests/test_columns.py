@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spectrogp.cli.columns import chosen_columns
-from spectrogp.files import TableError
+from spectrogp.files import TableError, chosen_columns
 
 NUMBERS, DATE = "{}.5", "2001-05-3{}"
 

@@ -116,3 +116,24 @@ def test_a_fit_goes_on_where_no_programs_can_be_kept(tmp_path):
     (tmp_path / "spectrogp").touch()  # a file, not a directory
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
     subprocess.run([sys.executable, "-c", FIT], env=environment, check=True)  # noqa: S603
+
+
+def test_processes_side_by_side_hand_their_programs_on(tmp_path, monkeypatch):
+    """New programs that are whole are there for others at once, and theirs here; nothing is handed on twice."""
+    monkeypatch.setattr(compilation, "_places", {})
+    shared = tmp_path / "cache"
+    one, other = shared / "process-1", shared / "process-2"
+    for own in (one, other):
+        own.mkdir(parents=True)
+    content = zlib.compress(b"program")
+    (one / "jit_f-cache").write_bytes(content)
+    (one / "jit_g-cache").write_bytes(content[:-3])  # while it is being written
+    compilation._places[shared] = one
+    compilation.share_compilations()
+    compilation.share_compilations()
+    assert [path.name for path in shared.glob("*-cache.*")] == [f"jit_f-cache.{len(content)}"]
+    compilation._places[shared] = other
+    compilation.share_compilations()
+    assert (other / "jit_f-cache").read_bytes() == content
+    assert not (other / "jit_g-cache").exists()
+    assert len(list(shared.glob("*-cache.*"))) == 1

@@ -17,7 +17,8 @@ ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
 PROJECT = tomllib.loads(TEXT)["project"]
 EXTRAS = PROJECT["optional-dependencies"]
-OF_USERS = [*PROJECT["dependencies"], *EXTRAS["arviz"], *EXTRAS["data"], *EXTRAS["pandas"]]
+NAMED = ("arviz", "dask", "data", "pandas")
+OF_USERS = [*PROJECT["dependencies"], *(requirement for name in NAMED for requirement in EXTRAS[name])]
 REQUIREMENT = re.compile(r"(?P<name>[a-z0-9-]+)(?P<bounds>([<>=!~]=?[0-9.]+,?)*)")
 DISTRIBUTIONS = {"lazy_loader": "lazy-loader", "sklearn": "scikit-learn", "wadler_lindig": "wadler-lindig"}
 
@@ -66,7 +67,7 @@ def test_upper_bounds_have_a_reason():
 
 
 def test_developers_have_the_extras_of_users():
-    assert {*EXTRAS["arviz"], *EXTRAS["data"], *EXTRAS["pandas"]} <= set(EXTRAS["dev"])
+    assert {requirement for name in NAMED for requirement in EXTRAS[name]} <= set(EXTRAS["dev"])
 
 
 def test_versions_of_python_are_named():
@@ -79,9 +80,7 @@ def test_the_smoke_test_names_every_choice():
     words = {word for line in smoke.COMMANDS for word in line.split()}
     lists = (choices.KERNELS, choices.INFERENCES, choices.APPROXIMATIONS, choices.LIKELIHOODS)
     assert set().union(*lists) <= words
-    assert set(smoke.NEEDS.values()) == {
-        split(requirement)[0] for name in ("arviz", "data", "pandas") for requirement in EXTRAS[name]
-    }
+    assert set(smoke.NEEDS.values()) == {split(requirement)[0] for name in NAMED for requirement in EXTRAS[name]}
 
 
 def test_the_smoke_test_tells_what_failed():

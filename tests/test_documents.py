@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 EVERY = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
-SLOW = {"README.md", "CONTRIBUTING.md", "tutorial.md", "regression.md", "posterior.md"}
+SLOW = {"README.md", "CONTRIBUTING.md", "tutorial.md", "regression.md", "posterior.md", "scale.md"}
 
 BLOCK = re.compile(r"^(?P<indent> *)```python\n(?P<code>.*?)^(?P=indent)```", re.MULTILINE | re.DOTALL)
 SKIPPED = re.compile(r"<!-- not run: (?P<reason>\S.*) -->\s*$")

@@ -10,10 +10,8 @@ import numpy as np
 import pytest
 
 from spectrogp import read_table, write_table
-from spectrogp.cli.columns import chosen_columns
-from spectrogp.cli.tables import inputs_of
 from spectrogp.estimator.times import numbers_of
-from spectrogp.files import TableError
+from spectrogp.files import Columns, TableError, chosen_columns
 from test_tables import assert_tables_equal, write
 
 
@@ -142,8 +140,10 @@ def test_inputs_of_several_kinds_keep_their_digits():
     fine = np.array([1, 2], "datetime64[ns]")
     coarse = np.array(["1600-01-01", "2001-01-01"], "datetime64[us]")
     table = {"ticks": ticks, "numbers": numbers, "fine": fine, "coarse": coarse}
-    np.testing.assert_array_equal(inputs_of(table, ("ticks", "ticks")), np.stack([ticks, ticks], 1), strict=True)
-    mixed = inputs_of(table, ("ticks", "numbers", "fine", "coarse"))
+    np.testing.assert_array_equal(
+        Columns(("ticks", "ticks"), "").inputs(table), np.stack([ticks, ticks], 1), strict=True
+    )
+    mixed = Columns(("ticks", "numbers", "fine", "coarse"), "").inputs(table)
     assert mixed.dtype == object
     assert mixed[:, 0].tolist() == [2**53 + 1, 2**53 + 2]
     assert mixed[:, 1].tolist() == [0.5, 1.5]

@@ -34,6 +34,7 @@ ROOMS = [
     "datasets",
     "estimator",
     "loading",
+    "many",
     "experiments",
     "cli",
 ]

@@ -24,6 +24,7 @@ from .kernels import sample_by_convolution as sample_by_convolution
 from .kernels import sample_prior as sample_prior
 from .loading import load as load
 from .loading import load_metadata as load_metadata
+from .many import fit_many as fit_many
 from .models import Data as Data
 from .models import likelihoods as likelihoods
 from .parameters import FunctionGroup as FunctionGroup

@@ -117,6 +117,19 @@ def fit(
             show_default="what is called so; none with --x and --y",
         ),
     ] = None,
+    by: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Column whose values tell signals apart, each of which is fitted: a row for each into OUT/signals, a "
+            "Parquet data set. Repeat for several. The table may be a directory of Parquet files."
+        ),
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option(help="With --by: processes of this machine.", min=1, show_default="its cores")
+    ] = None,
+    scheduler: Annotated[
+        str | None, typer.Option(help="With --by: the address of a Dask scheduler, whose workers fit them.")
+    ] = None,
     kernel: Kernel = None,
     components: Annotated[
         int | None, typer.Option(help="How many components.", min=1, show_default="as many as are significant")
@@ -147,21 +160,24 @@ def fit(
     ] = None,
     out: Out = Path("out/fit"),
 ) -> None:
-    """Fit to a table: writes model.safetensors, summary.json and overview.png."""
+    """Fit to a table: writes model.safetensors, summary.json and overview.png; or with --by, to each of its signals."""
     with _plainly():
+        _refuse_together(by, jobs=jobs, scheduler=scheduler, period=period, strict=strict, checkpoint=checkpoint)
         from . import tables, work
 
-        chosen: dict[str, Any] = {
-            "kernel": kernel,
-            "n_components": components,
-            "inference": inference,
-            "n_starts": starts,
-        }
+        chosen: dict[str, Any] = {"kernel": kernel, "n_components": components, "inference": inference}
         chosen |= {"approximation": approximation, "likelihood": likelihood}
         chosen |= {"n_starts": starts, "highest_frequency": highest_frequency}
         settings = {name: value for name, value in chosen.items() if value is not None}
-        looks = work.Looks(unit and unit.value, period, level, resolution, scaling.value, figures.value)
         _prepare(out)
+        if by:
+            from .signals import fit_signals
+
+            options: dict[str, Any] = {"jobs": jobs, "scheduler": scheduler, "unit": unit and unit.value}
+            options |= {"level": level, "quick": quick, "seed": seed}
+            print_paths([fit_signals(data, by, (x, y, error), out, **options, **settings)])
+            return
+        looks = work.Looks(unit and unit.value, period, level, resolution, scaling.value, figures.value)
         with tables.at_hand(data) as path:
             given = tables.read_rows(path, x, y, error, strict=strict)
             shown = work.shown_for(given, looks)
@@ -271,6 +287,16 @@ def _prepare(out: Path) -> None:
         cache_compilations()
     except OSError as error:  # a read-only home is no reason to stop
         terminal.complain(f"compiled programs are not kept: {error}")
+
+
+def _refuse_together(by: list[str] | None, **options: Any) -> None:
+    """Refuse options of many signals without --by, and those of one signal with it."""
+    for name, value in options.items():
+        if value and (name in ("jobs", "scheduler")) != bool(by):
+            why = (
+                "is for one signal: leave it out, or --by" if by else "is for many signals: give --by, or leave it out"
+            )
+            raise ValueError(f"--{name} {why}")
 
 
 @contextmanager

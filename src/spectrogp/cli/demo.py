@@ -9,10 +9,9 @@ import numpy as np
 
 from .. import datasets
 from ..estimator import SpectralGPRegressor
-from ..files import write_table
+from ..files import Columns, write_table
 from ..plots import LEVEL
 from . import work
-from .columns import Columns
 from .printing import print_found
 from .tables import Rows
 from .terminal import say

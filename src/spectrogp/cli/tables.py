@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..files import TableError, listed, quoted, read_table
-from .columns import Columns, chosen_columns
+from ..files import Columns, TableError, chosen_columns, listed, quoted, read_table
 
 _FORMATS = {b"PAR1": ".parquet", b"RIFF": ".wav"}  # by how they begin; all else is text
 
@@ -58,27 +57,15 @@ def read_rows(path: Path, x: list[str] | None, y: str | None, error: str | None,
         strict: Whether missing values are refused.
     """
     columns = chosen_columns(path, x, y, error)
-    names = [*columns.x, columns.y, *([] if columns.error is None else [columns.error])]
-    table = read_table(path, names, missing=not strict)
+    table = read_table(path, columns.names, missing=not strict)
     if table[columns.y].dtype.kind == "M":
         raise TableError(f"{path}, column {quoted(columns.y)}: outputs are numbers, but these are times")
     gone = np.any([_missing(column) for column in table.values()], axis=0)
     if np.all(gone):
-        raise TableError(f"{path} has no row in which none of {listed(names)} is missing")
+        raise TableError(f"{path} has no row in which none of {listed(columns.names)} is missing")
     table = {name: column[~gone] for name, column in table.items()}
     known = None if columns.error is None else table[columns.error]
-    return Rows(columns, inputs_of(table, columns.x), table[columns.y], known, int(np.sum(gone)))
-
-
-def inputs_of(table: dict[str, np.ndarray], names: tuple[str, ...]) -> Any:
-    """Inputs ``[n, d]``: all numbers or all times, or objects where a common type would lose digits."""
-    parts = [table[name] for name in names]
-    if len({part.dtype for part in parts}) == 1:
-        return np.column_stack(parts)
-    # As objects of Python, but for nanoseconds, which it has none for.
-    return np.column_stack(
-        [np.fromiter(part, object) if part.dtype == "M8[ns]" else part.astype(object) for part in parts]
-    )
+    return Rows(columns, columns.inputs(table), table[columns.y], known, int(np.sum(gone)))
 
 
 def _missing(column: np.ndarray) -> np.ndarray:

@@ -24,13 +24,12 @@ from ..estimator import (
     view_along,
     with_times,
 )
-from ..files import TableError, read_table, replace_file, save, write_json, write_table
+from ..files import Columns, TableError, read_table, replace_file, save, write_json, write_table
 from ..initialise import InitialValues
 from ..loading import load, load_metadata
 from ..plots import LEVEL, Report
 from ..posterior import Band
-from .columns import Columns
-from .tables import Rows, inputs_of
+from .tables import Rows
 
 QUICK: dict[str, Any] = {"max_iter": 100, "n_starts": 1, "n_knots": 12, "n_draws": 40, "warmup": 20, "chains": 2}
 DPI = 200
@@ -212,7 +211,7 @@ def predict_table(model: Path, data: Path, out: Path, level: float) -> None:
         raise TableError(f"{out}: inputs may not be called like the predictions, got {', '.join(sorted(taken))}")
     table = read_table(data, columns.x)
     with naming(str(data)):
-        mean, std = estimator.predict(inputs_of(table, columns.x), return_std=True)
+        mean, std = estimator.predict(columns.inputs(table), return_std=True)
     _, lower, upper = Band.normal(mean, std, level)
     write_table(out, table | dict(zip(PREDICTED, (mean, std, lower, upper), strict=True)))
 

@@ -2,7 +2,7 @@
 
 from .checks import Key, as_key, as_level, as_numbers, at_least, inputs, naming, refuse_masked, require
 from .chunking import chunked_sum, in_blocks
-from .compilation import SOON, cache_by_default, cache_compilations
+from .compilation import SOON, cache_by_default, cache_compilations, share_compilations
 from .entry_points import entry_point, precision, refuse_forked, traced
 from .linalg import Factor, cholesky, gaussian_log_density, solve_lower, symmetric_root, triangular_inverse, whitened_kl
 from .memory import available_memory, require_memory
@@ -32,6 +32,7 @@ __all__ = [
     "refuse_masked",
     "require",
     "require_memory",
+    "share_compilations",
     "show_numbers",
     "solve_lower",
     "symmetric_root",

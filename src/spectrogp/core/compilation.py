@@ -3,7 +3,8 @@
 JAX writes an entry of its cache in place, and never again once there is a file: one that a kill or a full disk cut
 short would be compiled anew for ever, and one that is read while it is written is broken. So every process has a
 directory of its own, which begins with links to all programs that are kept; at its end its new ones, if they are whole,
-are moved to the others. Their names end in their size, by which a file that lost its end is known.
+are moved to the others. Their names end in their size, by which a file that lost its end is known. Processes that work
+side by side hand them on as they go (``share_compilations``).
 """
 
 from __future__ import annotations
@@ -62,6 +63,21 @@ def cache_compilations(directory: str | Path | None = None) -> Path:
     return path
 
 
+def share_compilations() -> None:
+    """Hand the programs that this process has compiled on to others, and take theirs, before it ends.
+
+    For processes that work side by side for long; nothing happens where no programs are kept.
+    """
+    for shared, own in _places.items():
+        with contextlib.suppress(OSError):  # as at the end
+            for new in own.glob("*-cache"):
+                content = new.read_bytes() if new.stat().st_nlink == 1 else b""
+                if _is_whole(content):
+                    with contextlib.suppress(FileExistsError):  # another process was first
+                        os.link(new, shared / f"{new.name}.{len(content)}")
+        _take(shared, own)
+
+
 @functools.cache
 def cache_by_default() -> None:
     """The same once, unless somebody has said otherwise, and where there is a place for it."""
@@ -80,6 +96,9 @@ def _default() -> Path:
         raise FileNotFoundError(f"this user has no home directory ({error}): set XDG_CACHE_HOME") from error
 
 
+_places: dict[Path, Path] = {}  # where programs are kept, and the directory of this process
+
+
 @functools.cache
 def _own(shared: Path) -> Path:
     """The directory of this process, with links to what is kept."""
@@ -87,11 +106,18 @@ def _own(shared: Path) -> Path:
     own = Path(tempfile.mkdtemp(prefix="process-", dir=shared))
     lock = (own / "lock").open("wb")
     try_lock(lock)
+    _take(shared, own)
+    atexit.register(_give_back, shared, own, lock, os.getpid())
+    _places[shared] = own
+    return own
+
+
+def _take(shared: Path, own: Path) -> None:
+    """Links to what is kept and is not there yet."""
     for entry in _entries(shared):
         with contextlib.suppress(FileNotFoundError):  # another process may remove it
-            _link(entry, own / entry.stem)
-    atexit.register(_give_back, shared, own, lock, os.getpid())
-    return own
+            if not (own / entry.stem).exists():
+                _link(entry, own / entry.stem)
 
 
 def _give_back(shared: Path, own: Path, lock: IO[bytes], process: int) -> None:

@@ -2,17 +2,20 @@
 
 from .choice import Choice, Rung
 from .regressor import SpectralGPRegressor
-from .reporting import columns_of, inputs_along, labels_of, view_along
+from .reporting import columns_of, inputs_along, labels_of, local_functions, view_along
+from .settings import Settings
 from .times import with_times
 from .units import shown_units
 
 __all__ = [
     "Choice",
     "Rung",
+    "Settings",
     "SpectralGPRegressor",
     "columns_of",
     "inputs_along",
     "labels_of",
+    "local_functions",
     "shown_units",
     "view_along",
     "with_times",

@@ -1,26 +1,39 @@
 """Files: models as safetensors, tables of text, Parquet and sound, writing that never leaves half a file. No JAX."""
 
 from .atomic import FilePath, replace_file, try_lock, write_json
+from .columns import Columns, chosen_columns, columns_among
 from .errors import TableError, listed, quoted
+from .groups import Groups, kinds_in, name_of, read_groups, refuse_unknown
 from .models import ModelFileError, read_model, read_notes, save
+from .parquet_tables import arrow_for, write_rows
 from .tables import column_kinds, read_columns, read_table, write_table
 from .text import printable
 
 __all__ = [
+    "Columns",
     "FilePath",
+    "Groups",
     "ModelFileError",
     "TableError",
+    "arrow_for",
+    "chosen_columns",
     "column_kinds",
+    "columns_among",
+    "kinds_in",
     "listed",
+    "name_of",
     "printable",
     "quoted",
     "read_columns",
+    "read_groups",
     "read_model",
     "read_notes",
     "read_table",
+    "refuse_unknown",
     "replace_file",
     "save",
     "try_lock",
     "write_json",
+    "write_rows",
     "write_table",
 ]

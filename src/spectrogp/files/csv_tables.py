@@ -53,12 +53,15 @@ def read(path: Path, columns: Sequence[str] | None, *, missing: bool = False) ->
     return {name: parsed(column, place_in(path, name), missing=missing) for name, column in cells.items()}
 
 
-def read_raw(path: Path) -> dict[str, np.ndarray]:
-    """All columns, as the text that they are."""
+def read_raw(path: Path, columns: Sequence[str] | None = None) -> dict[str, np.ndarray]:
+    """The columns that are wanted, as the text that they are."""
     with _opened(path) as file:
         rows = _rows(Lines(file, path))
         names = next(rows)
-        return {name: np.array(values) for name, values in zip(names, zip(*rows, strict=True), strict=True)}
+        wanted = names if columns is None else wanted_of(path, names, columns)
+        chosen = [names.index(name) for name in wanted]
+        cells = zip(*([row[i] for i in chosen] for row in rows), strict=True)
+        return {name: np.array(values) for name, values in zip(wanted, cells, strict=True)}
 
 
 def kinds_of(path: Path) -> dict[str, str]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from .atomic import replace_file
 from .cells import LONGEST_CELL, integers, kind_of, parsed, refuse_infinite, refuse_not_finite, times, with_gaps
 from .errors import Place, TableError, refuse
 from .selection import looked_at, place_in, refuse_too_many_values, wanted_of
@@ -22,13 +23,13 @@ LARGEST = 100_000
 
 def read(path: Path, columns: Sequence[str] | None, *, missing: bool = False) -> dict[str, np.ndarray]:
     """The columns that are wanted, as numbers and times; ``missing`` ones are NaN and NaT, or refused."""
-    arrow, _ = _arrow(path)
+    arrow, _ = arrow_for(path)
     with _opened(path) as file:
         schema, metadata = file.schema_arrow, file.metadata
         wanted = wanted_of(path, schema.names, columns)
         refuse_too_many_values(path, metadata.num_rows, len(wanted))
         # As a dictionary, text that is repeated takes memory once, as it does in the file.
-        text = [name for name in wanted if _is_text(arrow, schema.field(name).type)]
+        text = [name for name in wanted if is_text(arrow, schema.field(name).type)]
         leaves = map(metadata.schema.column, range(metadata.num_columns))
         kinds = {leaf.path: leaf.physical_type for leaf in leaves}
         old = [name for name in wanted if kinds.get(name) == "INT96"]
@@ -40,7 +41,7 @@ def read(path: Path, columns: Sequence[str] | None, *, missing: bool = False) ->
         table.validate(full=True)
         if not table.num_rows:
             raise TableError(f"{path} has no rows of values")
-        found = {name: _converted(arrow, table[name], place_in(path, name), missing) for name in wanted}
+        found = {name: converted(arrow, table[name], place_in(path, name), missing) for name in wanted}
     if old:
         with _opened(path, metadata, coerce_int96_timestamp_unit="ns") as file:
             table = file.read(columns=old)
@@ -52,20 +53,30 @@ def read(path: Path, columns: Sequence[str] | None, *, missing: bool = False) ->
     return found
 
 
-def read_raw(path: Path) -> dict[str, np.ndarray]:
-    """All columns, as the values that they are."""
+def read_raw(path: Path, columns: Sequence[str] | None = None) -> dict[str, np.ndarray]:
+    """The columns that are wanted, as the values that they are."""
     with _opened(path) as file:
-        table = file.read()
+        table = file.read(columns=columns)
         return {name: table[name].to_numpy() for name in table.column_names}
+
+
+def read_arrow(path: Path, columns: Sequence[str]) -> Any:
+    """The columns that are wanted, as a table of arrow."""
+    with _opened(path, coerce_int96_timestamp_unit="us") as file:
+        wanted = wanted_of(path, file.schema_arrow.names, columns)
+        refuse_too_many_values(path, file.metadata.num_rows, len(wanted))
+        table = file.read(columns=wanted)
+        table.validate(full=True)
+        return table
 
 
 def kinds_of(path: Path) -> dict[str, str]:
     """What every column holds: by its type, and text by its first rows, unless it is longer than numbers are."""
-    arrow, _ = _arrow(path)
+    arrow, _ = arrow_for(path)
     with _opened(path) as file:
-        kinds = {field.name: _kind(arrow, field.type) for field in file.schema_arrow}
+        kinds = {field.name: kind_in(arrow, field.type) for field in file.schema_arrow}
         times = Counter(file.schema_arrow.names)
-        text = [f.name for f in file.schema_arrow if _is_text(arrow, f.type) and times[f.name] == 1]
+        text = [f.name for f in file.schema_arrow if is_text(arrow, f.type) and times[f.name] == 1]
         rows = 0 if _unpacked(file.metadata) > _longest(file.metadata) else looked_at(len(text))
     if text and rows:
         with _opened(path, read_dictionary=text) as file:
@@ -75,7 +86,8 @@ def kinds_of(path: Path) -> dict[str, str]:
     return kinds
 
 
-def _kind(arrow: Any, kind: Any) -> str:
+def kind_in(arrow: Any, kind: Any) -> str:
+    """What a column of this type holds."""
     types = arrow.types
     if types.is_timestamp(kind) or types.is_date(kind):
         return "time"
@@ -85,7 +97,7 @@ def _kind(arrow: Any, kind: Any) -> str:
 
 def written(path: Path, columns: dict[str, np.ndarray]) -> bytes:
     """The content of the file."""
-    arrow, parquet = _arrow(path)
+    arrow, parquet = arrow_for(path)
     content = io.BytesIO()
     try:
         parquet.write_table(arrow.table(columns), content, write_page_checksum=True)
@@ -115,7 +127,8 @@ def _longest(metadata: Any) -> int:
     return int(2**20 + 2 * LONGEST_CELL * metadata.num_rows * metadata.num_columns)
 
 
-def _converted(arrow: Any, column: Any, place: Place, missing: bool) -> np.ndarray:
+def converted(arrow: Any, column: Any, place: Place, missing: bool) -> np.ndarray:
+    """A column of arrow as numbers or times."""
     gone = column.is_null().to_numpy()
     if not missing:
         refuse(gone, place, "the value is missing")
@@ -129,7 +142,7 @@ def _converted(arrow: Any, column: Any, place: Place, missing: bool) -> np.ndarr
 def _present(arrow: Any, column: Any, place: Place, missing: bool) -> np.ndarray:
     """Values without gaps, but for those that text or floats have themselves."""
     kind, types = column.type, arrow.types
-    if types.is_dictionary(kind) and _is_text(arrow, kind.value_type):
+    if types.is_dictionary(kind) and is_text(arrow, kind.value_type):
         return parsed([cell for chunk in column.chunks for cell in _cells(chunk)], place, missing=missing)
     if types.is_decimal(kind):
         return parsed([format(value, "f") for value in column.to_pylist()], place)
@@ -151,7 +164,8 @@ def _among(rows: np.ndarray, path: Path, name: str) -> Place:
     return lambda i: place(int(rows[i]))
 
 
-def _is_text(arrow: Any, kind: Any) -> bool:
+def is_text(arrow: Any, kind: Any) -> bool:
+    """Whether a type is that of text."""
     return bool(arrow.types.is_string(kind) or arrow.types.is_large_string(kind))
 
 
@@ -172,7 +186,7 @@ def _with_nanoseconds(microseconds: np.ndarray, nanoseconds: np.ndarray, place: 
 @contextmanager
 def _opened(path: Path, metadata: Any = None, **options: Any) -> Iterator[Any]:
     """A Parquet file to read from."""
-    arrow, parquet = _arrow(path)
+    arrow, parquet = arrow_for(path)
     try:
         with parquet.ParquetFile(
             path,
@@ -194,7 +208,15 @@ def _opened(path: Path, metadata: Any = None, **options: Any) -> Iterator[Any]:
         ) from error
 
 
-def _arrow(path: Path) -> tuple[Any, Any]:
+def write_rows(path: Path, table: Any) -> None:
+    """Write a table of arrow to a file, whole or not at all."""
+    content = io.BytesIO()
+    arrow_for(path)[1].write_table(table, content, write_page_checksum=True)
+    replace_file(path, content.getvalue())
+
+
+def arrow_for(path: Any) -> tuple[Any, Any]:
+    """pyarrow and its Parquet, or an error that says what they are needed for."""
     try:
         import pyarrow
         from pyarrow import parquet

@@ -47,11 +47,11 @@ def read_table(path: FilePath, columns: Sequence[str] | None = None, *, missing:
         return found
 
 
-def read_columns(path: FilePath) -> dict[str, np.ndarray]:
-    """All columns of a table as they are: the text of a file of text, the values of a Parquet or sound file."""
+def read_columns(path: FilePath, columns: Sequence[str] | None = None) -> dict[str, np.ndarray]:
+    """Columns of a table (all when left out) as they are: the text of a file of text, the values of others."""
     path = Path(path)
     with _reading(path) as form:
-        found: dict[str, np.ndarray] = form.read_raw(path)
+        found: dict[str, np.ndarray] = form.read_raw(path, columns)
         return found
 
 

@@ -20,15 +20,14 @@ DAMAGED = (ValueError, TypeError, IndexError, ArithmeticError, UnboundLocalError
 
 def read(path: Path, columns: Sequence[str] | None, *, missing: bool = False) -> dict[str, np.ndarray]:
     """The columns that are wanted: ``time (s)``, ``channel 1``, …"""
-    every = read_raw(path)
-    wanted = wanted_of(path, list(every), columns)
-    for name in wanted:
-        (refuse_infinite if missing else refuse_not_finite)(every[name], place_in(path, name))
-    return {name: every[name] for name in wanted}
+    found = read_raw(path, columns)
+    for name, values in found.items():
+        (refuse_infinite if missing else refuse_not_finite)(values, place_in(path, name))
+    return found
 
 
-def read_raw(path: Path) -> dict[str, np.ndarray]:
-    """All columns, as float64: PCM integers are divided by the largest of their kind."""
+def read_raw(path: Path, columns: Sequence[str] | None = None) -> dict[str, np.ndarray]:
+    """The columns that are wanted, as float64: PCM integers are divided by the largest of their kind."""
     from scipy.io import wavfile
 
     try:
@@ -47,7 +46,8 @@ def read_raw(path: Path) -> dict[str, np.ndarray]:
             values = values / 128.0 - 1.0
         case "i":
             values /= float(2 ** (8 * samples.dtype.itemsize - 1))
-    return {TIME: np.arange(len(values)) / rate} | {f"channel {k + 1}": part for k, part in enumerate(values.T)}
+    every = {TIME: np.arange(len(values)) / rate} | {f"channel {k + 1}": part for k, part in enumerate(values.T)}
+    return {name: every[name] for name in wanted_of(path, list(every), columns)}
 
 
 def kinds_of(path: Path) -> dict[str, str]:

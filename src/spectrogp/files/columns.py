@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..files import TableError, column_kinds, listed, quoted, read_table
+from .errors import TableError, listed, quoted
+from .tables import column_kinds, read_table
 
 _TIMES = frozenset(
     re.findall(
@@ -40,9 +42,24 @@ class Columns(NamedTuple):
         inputs = f"input{'s' * (len(self.x) > 1)} {listed(self.x)}"
         return f"{inputs}, output {quoted(self.y)}" + (f", error bars {quoted(self.error)}" if self.error else "")
 
+    @property
+    def names(self) -> list[str]:
+        """All of them."""
+        return [*self.x, self.y, *([] if self.error is None else [self.error])]
+
+    def inputs(self, table: Mapping[str, np.ndarray]) -> Any:
+        """Inputs ``[n, d]``: all numbers or all times, or objects where a common type would lose digits."""
+        parts = [table[name] for name in self.x]
+        if len({part.dtype for part in parts}) == 1:
+            return np.column_stack(parts)
+        # As objects of Python, but for nanoseconds, which it has none for.
+        return np.column_stack(
+            [np.fromiter(part, object) if part.dtype == "M8[ns]" else part.astype(object) for part in parts]
+        )
+
 
 def chosen_columns(path: Path, x: list[str] | None, y: str | None, error: str | None) -> Columns:
-    """The columns of a table that are fitted: those that are named, and the others by the rule.
+    """The columns of a file that are fitted: those that are named, and the others by the rule.
 
     Args:
         path: The table.
@@ -50,20 +67,45 @@ def chosen_columns(path: Path, x: list[str] | None, y: str | None, error: str | 
         y: The output, or None.
         error: Known standard deviations of the outputs, or None: none where inputs and output are named.
     """
-    kinds = column_kinds(path)
+    return columns_among(column_kinds(path), x, y, error, path, lambda name: _rises(path, name))
+
+
+def columns_among(
+    kinds: dict[str, str],
+    x: Sequence[str] | None,
+    y: str | None,
+    error: str | None,
+    where: Any,
+    rises: Callable[[str], bool],
+    option: str = "--{}",
+) -> Columns:
+    """The same of a table whose columns hold these ``kinds``.
+
+    Args:
+        kinds: What every column holds, as ``column_kinds`` has it.
+        x: Inputs, or None.
+        y: The output, or None.
+        error: Known standard deviations of the outputs, or None.
+        where: What the table is called in errors.
+        rises: Whether a column holds numbers in their order.
+        option: What errors call the choice of x, y or error: that of the command line, or "{}" for arguments.
+    """
     if not kinds:
-        raise TableError(f"{path} has no columns: expected one of outputs and at least one of inputs")
-    for option, name in (*(("--x", name) for name in x or ()), ("--y", y), ("--error", error)):
+        raise TableError(f"{where} has no columns: expected one of outputs and at least one of inputs")
+    called = {choice: option.format(choice) for choice in ("x", "y", "error")}
+    for choice, name in (*(("x", name) for name in x or ()), ("y", y), ("error", error)):
         if name is not None and name not in kinds:
-            raise TableError(f"{option}: {path} has no column {quoted(name)}; it has {listed(list(kinds))}")
+            raise TableError(f"{called[choice]}: {where} has no column {quoted(name)}; it has {listed(list(kinds))}")
     given = [*(x or ()), *(name for name in (y, error) if name is not None)]
     if twice := [name for name, times in Counter(given).items() if times > 1]:
-        raise TableError(f"column {quoted(twice[0])} is asked for twice: --x, --y and --error name different columns")
+        different = "{x}, {y} and {error} name different columns".format(**called)
+        raise TableError(f"column {quoted(twice[0])} is asked for twice: {different}")
     if x and y is not None:
         return Columns(tuple(x), y, error)
     if len(kinds) > LARGEST:
-        raise TableError(f"{path} has {len(kinds):,} columns: name the inputs by --x and the output by --y")
-    rule = _Rule(path, kinds, given)
+        name_them = "name the inputs by {x} and the output by {y}".format(**called)
+        raise TableError(f"{where} has {len(kinds):,} columns: {name_them}")
+    rule = _Rule(str(where), kinds, given, rises, called)
     if not x:
         x = [rule.input(y)]
     if y is None:
@@ -75,13 +117,22 @@ class _Rule:
     """The rule for columns that are not named.
 
     Args:
-        path: The table, for errors.
+        where: The table, for errors.
         kinds: What its columns hold.
         given: Those that are named, whatever for.
+        rises: Whether a column holds numbers in their order.
+        called: What errors call the choices.
     """
 
-    def __init__(self, path: Path, kinds: dict[str, str], given: list[str]) -> None:
-        self.path, self.kinds = path, kinds
+    def __init__(
+        self,
+        where: str,
+        kinds: dict[str, str],
+        given: list[str],
+        rises: Callable[[str], bool],
+        called: Mapping[str, str],
+    ) -> None:
+        self.where, self.kinds, self.rises, self.called = where, kinds, rises, called
         free = [name for name in kinds if name not in given]
         # What says error, or is the name of a column of values behind a letter: dy, emag.
         marked = {mark for name in kinds if not _words(name) & (_TIMES | _NUMBERS) for mark in _marked(name)}
@@ -102,29 +153,29 @@ class _Rule:
             if len(found) == 1:
                 return found[0]
             if found:
-                raise self._ambiguous("input", found, "--x")
+                raise self._ambiguous("input", found, "x")
         wanted = 2 if y is None else 1
         if len(self.values) < wanted:
             every = {*self.values, *self.others}
             self.values = [name for name in self.kinds if name in every]
         if len(self.values) > wanted:
-            raise self._ambiguous("input", self.values, "--x", "; give it for each input")
+            raise self._ambiguous("input", self.values, "x", "; give it for each input")
         if len(self.values) < wanted:
-            raise self._none_left("inputs", "--x")
-        if y is None and not _rises(self.path, self.values[0]):
-            raise self._ambiguous("input", self.values, "--x")
+            raise self._none_left("inputs", "x")
+        if y is None and not self.rises(self.values[0]):
+            raise self._ambiguous("input", self.values, "x")
         return self.values.pop(0)
 
-    def output(self, x: list[str]) -> str:
+    def output(self, x: Sequence[str]) -> str:
         """The output: the one column of numbers that is left."""
         groups = ([name for name in found if name not in x] for found in (self.values, self.times, self.others))
         left = next(filter(None, groups), [])
         channels = [name for name in left if name.startswith("channel ")]
-        if len(left) == 1 or (channels == left and self.path.suffix.lower() == ".wav"):
+        if len(left) == 1 or (channels == left and self.where.lower().endswith(".wav")):
             return left[0]
         if left:
-            raise self._ambiguous("output", left, "--y")
-        raise self._none_left("outputs", "--y")
+            raise self._ambiguous("output", left, "y")
+        raise self._none_left("outputs", "y")
 
     def error(self, y: str) -> str | None:
         """Error bars: the one column that is called so, and not as those of another column of values."""
@@ -132,21 +183,25 @@ class _Rule:
         others = [name for name in (*self.values, *self.times) if name != y]
         found = own or [name for name in self.errors if not any(_names(name, other) for other in others)]
         if len(found) > 1:
-            raise self._ambiguous("error bars", found, "--error", "; with --x and --y none are taken")
+            raise self._ambiguous(
+                "error bars", found, "error", "; with {x} and {y} none are taken".format(**self.called)
+            )
         return found[0] if found else None
 
-    def _none_left(self, what: str, option: str) -> TableError:
+    def _none_left(self, what: str, choice: str) -> TableError:
         if len(self.kinds) == 1:
             only = quoted(next(iter(self.kinds)))
             return TableError(
-                f"{self.path} has only the column {only}: expected one of outputs and at least one of inputs"
+                f"{self.where} has only the column {only}: expected one of outputs and at least one of inputs"
             )
-        return TableError(f"{self.path} has no column left for the {what}: give {option}; it has {self._listed()}")
-
-    def _ambiguous(self, what: str, found: list[str], option: str, more: str = "") -> TableError:
         return TableError(
-            f"{self.path}: the {what} may be {' or '.join(map(quoted, found[:5]))}{' …' * (len(found) > 5)}: choose by "
-            f"{option} NAME{more}; the columns are {self._listed()}"
+            f"{self.where} has no column left for the {what}: give {self.called[choice]}; it has {self._listed()}"
+        )
+
+    def _ambiguous(self, what: str, found: list[str], choice: str, more: str = "") -> TableError:
+        return TableError(
+            f"{self.where}: the {what} may be {' or '.join(map(quoted, found[:5]))}{' …' * (len(found) > 5)}: choose "
+            f"by {self.called[choice]} NAME{more}; the columns are {self._listed()}"
         )
 
     def _listed(self) -> str:
