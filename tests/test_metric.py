@@ -77,6 +77,7 @@ def test_windows_double_and_leave_a_tenth():
 def test_the_metric_of_a_normal_distribution_is_its_covariance(monkeypatch):
     """Without prior draws, exactly, as soon as there are more draws than numbers, however far off it began."""
     monkeypatch.setattr(metric, "_PRIOR_DRAWS", 0.0)
+    monkeypatch.setattr(metric, "_PRIOR_ROWS", 0.0)
     rng = np.random.default_rng(2)
     draws = rng.multivariate_normal(np.zeros(SIZE), COVARIANCE, SIZE + 3)
     with zoo.double():

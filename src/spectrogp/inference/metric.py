@@ -25,7 +25,9 @@ from .laplace import curvature_at
 DENSE = 500  # raw numbers up to which the metric is a matrix; beyond, it has a length for each number
 _PRODUCTS = 150  # with the Hessian, for the lengths of more numbers than that
 _FIRST_WINDOW = 10  # draws
-_PRIOR_DRAWS = 5.0  # how much the last metric counts beside the draws of a window
+# How much the last metric counts beside the draws of a window. For a matrix as many draws as it has rows: the
+# covariance of fewer is that much too wide along them and too narrow across.
+_PRIOR_DRAWS, _PRIOR_ROWS = 5.0, 1.0
 
 
 class Window(NamedTuple):
@@ -82,7 +84,7 @@ def learned(root: Array, window: Window) -> Array:
     if root.ndim == 1:
         A, B = window.positions / root**2 + _PRIOR_DRAWS, window.gradients * root**2 + _PRIOR_DRAWS
         return root * (A / B) ** 0.25
-    eye = _PRIOR_DRAWS * jnp.eye(len(root), dtype=root.dtype)
+    eye = _PRIOR_ROWS * len(root) * jnp.eye(len(root), dtype=root.dtype)
     back = jnp.linalg.inv(root)
     A, B = back @ window.positions @ back.T + eye, root.T @ window.gradients @ root + eye
     # M = L⁻ᵀ (Lᵀ A L)^½ L⁻¹ with L Lᵀ = B; the counts of A and B cancel.
