@@ -12,7 +12,7 @@ from jax.flatten_util import ravel_pytree
 import spectrogp as sg
 import zoo
 from spectrogp.inference import laplace_marginal_likelihood, maximise_lbfgs, sample_laplace
-from spectrogp.inference.laplace import _curvature, _Density
+from spectrogp.inference.laplace import Density, curvature_at
 from spectrogp.models import CollapsedGP, Data, ExactGP, NeighbourGP, Refresh
 from spectrogp.parameters import FunctionGroup, LogNormal, Normal, Positive, partition
 
@@ -29,9 +29,9 @@ def covariance(curvature):
 
 def curvature_of(model, data, roles=("latent",), max_products=1000):
     free, rest = partition(model, *roles)
-    density = _Density(rest, data, KEY)
+    density = Density(rest, data, KEY)
     rng = np.random.default_rng(0)
-    return density, free, _curvature(density, jax.tree.map(jnp.asarray, free), max_products, rng, None)
+    return density, free, curvature_at(density, jax.tree.map(jnp.asarray, free), max_products, rng, None)
 
 
 @pytest.fixture(scope="module")

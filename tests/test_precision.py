@@ -96,15 +96,14 @@ def local_functions():
 
 
 def target():
-    """What a sampler is given: the rest of a model, and positions of two chains."""
-    position, rest = partition(models.ExactGP(mixture(), parameters.Positive(0.3)), "hyperparameter")
-    position = jax.tree.map(lambda leaf: np.asarray(leaf) + np.array([0.0, 0.1]), position)
-    return inference.Target(rest, KEY), position
+    """What a sampler is given: the rest of a model, and its parameters."""
+    free, rest = partition(models.ExactGP(mixture(), parameters.Positive(0.3)), "hyperparameter")
+    return inference.Target(rest, KEY, KEY), free
 
 
 def begun(sampler):
-    chains, position = target()
-    return sampler.begin(chains, position, DATA)
+    chains, free = target()
+    return sampler.begin(chains, sampler.starts(chains, free, DATA, KEY), DATA)
 
 
 def moved(sampler):
@@ -373,6 +372,7 @@ CALLS = {
         "quantiles": lambda found: found.quantiles(DATA, X),
         "quantiles_output": lambda found: found.quantiles_output(DATA, X),
         "read": lambda found: found.read(width),
+        "relabelled": lambda found: found.relabelled(X),
         "spectrogram": lambda found: found.spectrogram(X, FREQUENCY),
         "thinned": lambda found: found.thinned(1),
     },
@@ -380,11 +380,13 @@ CALLS = {
     posterior.Spectrogram: READING,
     inference.AbstractSampler: {
         "begin": begun,
+        "independent": lambda sampler: sampler.independent(),
         "finish": lambda sampler: sampler.finish(begun(sampler), target()[0].rest),
         "move": moved,
         "optimised": lambda sampler: sampler.optimised(),
+        "starts": lambda sampler: sampler.starts(*target(), DATA, KEY),
     },
-    inference.Target: {"log_joint": lambda one: one.log_joint(jax.tree.map(lambda leaf: leaf[0], target()[1]), DATA)},
+    inference.Target: {"log_joint": lambda one: one.log_joint(target()[1], DATA)},
 }
 
 # Parts of other classes, which have nothing to call alone.

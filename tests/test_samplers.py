@@ -151,3 +151,13 @@ def test_draws_are_checked(row):
 
 def test_all_samplers_have_a_row():
     assert set(ROWS) == set(SAMPLERS)
+
+
+def test_chains_side_by_side_are_those_one_after_the_other(row, short):
+    """Bit for bit: threads change when a chain moves, not how."""
+    alone = sample(row.sampler, Product(), data(), draws=40, key=0, run=Run(chunk=CHUNK, workers=1), warn=False)
+    beside = sample(row.sampler, Product(), data(), draws=40, key=0, run=Run(chunk=CHUNK, workers=3), warn=False)
+    assert same(alone, beside)
+    assert same(alone, short)
+    # Chains differ from each other: each has a key of its own.
+    assert len(np.unique(alone.log_joint[:, 0])) == row.sampler.chains

@@ -241,3 +241,36 @@ def test_input_is_checked(conjugate):
         sample(SGHMC(), model, data, draws=0, key=0)
     with pytest.raises(ValueError, match="the model has no parameters with a role among 'variational'"):
         sample(SGHMC(), model, data, draws=10, key=0, roles=("variational",))
+
+
+def test_a_step_that_runs_off_is_taken_back_and_halved():
+    """Widths of a tenth, and coordinates that are not tuned to them: h = 0.4 is four widths, and two are stable."""
+    target = lambda key, x: -0.5 * jnp.sum(x**2) / 0.01  # noqa: E731
+
+    @jax.jit
+    def chain(key):
+        def body(state, index):
+            state, info = sghmc.step(jax.random.fold_in(key, index), state, target, step_size=0.4)
+            return state, (state.position, state.halvings, info.log_density)
+
+        return jax.lax.scan(body, sghmc.init(jnp.zeros(20)), jnp.arange(4000))[1]
+
+    with zoo.double():
+        x, halvings, value = (np.asarray(part) for part in chain(jax.random.key(0)))
+    assert np.all(np.isfinite(value[20:]))
+    assert halvings[-1] == 2  # at half its length it is just not stable
+    assert halvings[200] == 2
+    assert_variances(x[None, 500:], np.full(20, 0.01))
+
+
+def test_a_wall_does_not_stop_a_chain():
+    """Beyond a point there is no density at all, not even a number: chains stay on this side of it."""
+    wall = lambda key, x: jnp.where(x[0] < 0.5, -0.5 * jnp.sum(x**2), jnp.nan)  # noqa: E731
+    with zoo.double():
+        state = sghmc.init(jnp.zeros(2))
+        move = jax.jit(lambda key, state: sghmc.step(key, state, wall, step_size=0.3))
+        for index in range(400):
+            state, info = move(jax.random.key(index), state)
+            assert np.isfinite(info.log_density) or index == 0
+            assert state.position[0] < 0.5
+    assert int(state.halvings) > 0

@@ -7,6 +7,7 @@ from .entry_points import entry_point, precision, refuse_forked, traced
 from .linalg import Factor, cholesky, gaussian_log_density, solve_lower, symmetric_root, triangular_inverse, whitened_kl
 from .memory import available_memory, require_memory
 from .module import Module, show_numbers, with_fields
+from .threads import cores, side_by_side
 
 __all__ = [
     "SOON",
@@ -22,6 +23,7 @@ __all__ = [
     "cache_compilations",
     "cholesky",
     "chunked_sum",
+    "cores",
     "entry_point",
     "gaussian_log_density",
     "in_blocks",
@@ -34,6 +36,7 @@ __all__ = [
     "require_memory",
     "share_compilations",
     "show_numbers",
+    "side_by_side",
     "solve_lower",
     "symmetric_root",
     "traced",

@@ -15,6 +15,7 @@ from ..models import Data
 from ..parameters import summary
 from ..posterior import Band, Posterior, Prediction, Spectrogram
 from .channels import ChannelsMixin, by_channel
+from .diagnosing import DiagnosisMixin
 from .reporting import MAX_DRAWS, oscillations, report
 from .times import like, numbers_of
 from .units import Units
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from .choice import Choice
 
 
-class FittedMixin(ChannelsMixin):
+class FittedMixin(ChannelsMixin, DiagnosisMixin):
     """Predictions, frequencies, components, reports and files of a fitted estimator."""
 
     n_draws: int
@@ -292,12 +293,14 @@ class FittedMixin(ChannelsMixin):
         return figure
 
     def summary(self) -> str:
-        """What was found, warnings, and all parameters: values, priors and roles, in standardised units; print it."""
+        """What was found, warnings, all parameters in standardised units, and what draws are worth; print it."""
         check_is_fitted(self)
         parts = [self.initial_values_, *([] if self.choice_ is None else [self.choice_])]
         if self.warnings_:
             parts.append("\n".join(f"warning: {sentence}" for sentence in self.warnings_))
         parts.append(summary(self.model_))
+        if self.posterior_.statistics:
+            parts.append(self.diagnostics())
         if self.diagnostics_.get("predictions") == "optimum" and self.posterior_.log_joint.size > 1:
             parts.append("predictions are those of the optimum; bands of functions are those of the draws")
         return "\n\n".join(map(str, parts))

@@ -27,6 +27,7 @@ from ..inference import (
 from ..models import Neighbourhoods
 from ..parameters import partition
 from ..posterior import Posterior
+from .diagnosing import places
 from .settings import Settings
 
 THIN = 10  # steps of SG-HMC for each draw
@@ -120,8 +121,8 @@ def sampled(settings: Settings, model: Any, data: Any, key: Array, stage: Stage)
             return sample_variational(fitted.model, data, draws=settings.n_draws, key=key)
         case "nuts":
             sampler: Any = NUTS(warmup=settings.warmup, chains=settings.chains)
-            return whole(sample(sampler, model, data, draws=each, key=key, run=stage.run(25)))
+            return whole(sample(sampler, model, data, draws=each, key=key, run=stage.run(25))).relabelled(places(data))
         case "sghmc":
             sampler = SGHMC(warmup=settings.warmup, chains=settings.chains, thin=THIN, batch=batch)
-            return whole(sample(sampler, model, data, draws=each, key=key, run=stage.run()))
+            return whole(sample(sampler, model, data, draws=each, key=key, run=stage.run())).relabelled(places(data))
     raise NotImplementedError(f"inference={settings.inference!r} is in choices.INFERENCES, but has no case in infer")

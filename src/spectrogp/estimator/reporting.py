@@ -71,6 +71,7 @@ def report(
         record=(np.asarray(given.X)[:, 0], np.asarray(given.y)) if one else None,
         band=estimator.initial_values_.band * np.array(labels.sizes),
         level=level,
+        doubtful=estimator.diagnostics().failed,
     )
 
 

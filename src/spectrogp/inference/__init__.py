@@ -1,6 +1,7 @@
 """Inference: optimisers, samplers and approximations of posteriors, for any model."""
 
-from .diagnostics import bulk_ess, check, mean_error, rhat, std_error, tail_ess, to_arviz
+from .diagnosis import Diagnosis, ReadingCheck, diagnose
+from .diagnostics import bulk_ess, check, energy_fraction, mean_error, rhat, std_error, tail_ess, to_arviz
 from .fisher import fisher_information, sample_fisher
 from .laplace import laplace_marginal_likelihood, sample_laplace
 from .lbfgs import maximise_lbfgs
@@ -23,14 +24,18 @@ __all__ = [
     "AbstractSampler",
     "AbstractStep",
     "Adam",
+    "Diagnosis",
     "Draw",
     "Fit",
     "Optimum",
     "Progress",
+    "ReadingCheck",
     "Run",
     "Target",
     "bulk_ess",
     "check",
+    "diagnose",
+    "energy_fraction",
     "fisher_information",
     "laplace_marginal_likelihood",
     "maximise",

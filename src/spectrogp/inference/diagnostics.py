@@ -20,8 +20,11 @@ from scipy.stats import norm, rankdata
 from ..parameters import AbstractRandom, random_functions
 from ..posterior import Posterior
 
+CONVERGED_RHAT = 1.01  # below which chains agree
+WORTH = 100  # independent draws that those of a chain should be worth
 _INPUTS = 5  # at which functions are looked at
 _NUMBERS = 30  # of one quantity that are looked at
+_LEAST_ENERGY = 0.3  # fraction of its variance that the energy changes by in a draw
 
 
 def rhat(draws: PyTree) -> np.ndarray:
@@ -112,17 +115,22 @@ def _spread(size: int, count: int) -> np.ndarray:
 def _complaints(values: list[np.ndarray], chains: int, statistics: dict[str, np.ndarray]) -> Iterator[str]:
     worst = max(float(np.max(rhat(value))) for value in values)
     bulk, tail = (min(float(np.min(measure(value))) for value in values) for measure in (bulk_ess, tail_ess))
-    if not worst < 1.01:
+    if not worst < CONVERGED_RHAT:
         yield (
-            f"the chains disagree: R-hat is {worst:.3g}, and should be below 1.01; draw more, warm up longer, or start "
+            f"the chains disagree: R-hat is {worst:.3g}, and should be below {CONVERGED_RHAT}; draw more, warm up longer, or start "
             "at the optimum; when it stays high, the posterior has several modes: reduce the number of components, or "
             "give the frequencies stronger priors"
         )
-    if not min(bulk, tail) > 100 * chains:
+    if not min(bulk, tail) > WORTH * chains:
         yield (
             f"the draws are worth {bulk:.0f} independent ones for means and {tail:.0f} for tails, and should be worth "
-            f"{100 * chains} (100 a chain): draw more, or thin less"
+            f"{WORTH * chains} ({WORTH} a chain): draw more, or thin less"
         )
+    yield from statistics_complaints(statistics)
+
+
+def statistics_complaints(statistics: dict[str, np.ndarray]) -> Iterator[str]:
+    """What is wrong by what samplers say of their draws, ``[chains, draws]`` each."""
     diverging = int(np.sum(statistics.get("diverging", 0)))
     if diverging:
         yield (
@@ -138,6 +146,17 @@ def _complaints(values: list[np.ndarray], chains: int, statistics: dict[str, np.
             f"{stopped:.0%} of the trajectories were stopped before they turned around, so that chains move slowly: "
             "raise doublings, or warm up longer"
         )
+    if "energy" in statistics and (fraction := energy_fraction(statistics["energy"])) < _LEAST_ENERGY:
+        yield (
+            f"the energy changes too little from draw to draw (fraction {fraction:.2f}, should be above "
+            f"{_LEAST_ENERGY}): the tails are hardly visited; warm up longer, or give the parameters stronger priors"
+        )
+    halved = int(np.max(np.ptp(statistics.get("halvings", np.zeros((1, 1))), axis=1)))
+    if halved:
+        yield (
+            f"a chain ran off and halved its step {halved} times after the warm-up, so that its draws are of several "
+            "samplers: take a smaller step_size, or warm up longer"
+        )
     if "kinetic" in statistics:
         kinetic = float(np.mean(statistics["kinetic"]))
         if not 0.45 < kinetic < 0.55:
@@ -145,6 +164,17 @@ def _complaints(values: list[np.ndarray], chains: int, statistics: dict[str, np.
                 f"the sampler's temperature is {2.0 * kinetic:.2f} and should be 1: the step is too long for the noise "
                 "of the gradient; take a smaller step_size or a larger batch"
             )
+
+
+def energy_fraction(energy: np.ndarray) -> float:
+    """The least, over chains, of the energy fraction E-BFMI: mean squared change by variance. Betancourt (2016).
+
+    Args:
+        energy: Of draws, ``[chains, draws]``.
+    """
+    variance = np.var(energy, axis=1)
+    change = np.mean(np.diff(energy, axis=1) ** 2, axis=1)
+    return float(np.min(np.where(variance > 0.0, change / np.where(variance > 0.0, variance, 1.0), np.inf)))
 
 
 def to_arviz(posterior: Posterior) -> Any:

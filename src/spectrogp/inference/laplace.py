@@ -26,7 +26,7 @@ _EXHAUSTED = 1e-9  # norm of a remainder that is rounding
 _QUIET = 3  # steps in a row that find no more than that before the search for curvature ends
 
 
-class _Curvature(NamedTuple):
+class Curvature(NamedTuple):
     """−∇² of the log joint density: prior precision s² of each raw number, plus V diag(λ) Vᵀ in units of it."""
 
     s: np.ndarray  # [p]
@@ -105,7 +105,7 @@ def _around(
     max_products: int,
     roles: tuple[Role, ...],
     progress: Progress | None,
-) -> tuple[Any, Any, _Curvature, np.random.Generator]:
+) -> tuple[Any, Any, Curvature, np.random.Generator]:
     """Free parameters and the rest of the model, the curvature there, and a source of random numbers."""
     free, rest = partition(model, *roles)
     free = jax.tree.map(jnp.asarray, free)
@@ -114,10 +114,10 @@ def _around(
     of_rows, of_density, of_numbers = jax.random.split(key, 3)
     part = data if batch is None else data.minibatch(of_rows, batch)
     rng = np.random.default_rng(np.asarray(jax.random.key_data(of_numbers)))
-    return free, rest, _curvature(_Density(rest, part, of_density), free, max_products, rng, progress), rng
+    return free, rest, curvature_at(Density(rest, part, of_density), free, max_products, rng, progress), rng
 
 
-class _Density(eqx.Module):
+class Density(eqx.Module):
     """The log joint density of free parameters; arrays are leaves, so that equal shapes share a program."""
 
     rest: PyTree
@@ -137,7 +137,7 @@ def prior_precision(rest: PyTree, free: PyTree) -> Array:
 
 
 @eqx.filter_jit
-def _product(density: _Density, free: PyTree, move: Array) -> tuple[Array, Array]:
+def _product(density: Density, free: PyTree, move: Array) -> tuple[Array, Array]:
     """log p, and −∇² log p times a small move ``[p]``, by central differences."""
     mean, unravel = ravel_pytree(free)
     # In a loop: the program holds the gradient once.
@@ -147,9 +147,9 @@ def _product(density: _Density, free: PyTree, move: Array) -> tuple[Array, Array
     return jnp.mean(values), 0.5 * (slopes[0] - slopes[1])
 
 
-def _curvature(
-    density: _Density, free: PyTree, max_products: int, rng: np.random.Generator, progress: Progress | None
-) -> _Curvature:
+def curvature_at(
+    density: Density, free: PyTree, max_products: int, rng: np.random.Generator, progress: Progress | None
+) -> Curvature:
     """Lanczos iteration with full reorthogonalisation on the curvature by the data, in units of the prior's."""
     prior = np.asarray(prior_precision(density.rest, free), np.float64)
     s = np.sqrt(np.maximum(prior, WIDEST**-2))
@@ -177,4 +177,4 @@ def _curvature(
         if progress is not None:
             progress(len(V), max_products, float(peak) / density.data.size)
     value, U = eigh_tridiagonal(alpha, beta[1:-1])
-    return _Curvature(s, V.T @ U, np.maximum(value, 0.0), float(peak))
+    return Curvature(s, V.T @ U, np.maximum(value, 0.0), float(peak))

@@ -36,15 +36,20 @@ class Run:
             goes on: with the same result, bit for bit, as if it had never stopped.
         chunk: Steps that one compiled program makes, between which the run can be shown, kept and interrupted.
         save_every: Chunks between two checkpoints.
+        workers: Threads that chains are shared among, at most; None for one on every core. The draws are the same, bit
+            for bit, for any number of them.
     """
 
     progress: Progress | None = None
     checkpoint: FilePath | None = None
     chunk: int = 25
     save_every: int = 10
+    workers: int | None = None
 
     def __post_init__(self) -> None:
         at_least(1, chunk=self.chunk, save_every=self.save_every)
+        if self.workers is not None:
+            at_least(1, workers=self.workers)
 
 
 class AbstractStep(eqx.Module):
@@ -64,6 +69,16 @@ class AbstractStep(eqx.Module):
     def objective(self, records: PyTree) -> Any:
         """What is shown of records, and must be finite."""
         return np.asarray(records)
+
+    def advance(
+        self, state: PyTree, start: int, stop: int, data: Any, chunk: int, workers: int | None
+    ) -> tuple[Any, Any]:
+        """The state after steps start … stop − 1, and their records in arrays of length ``chunk``.
+
+        One compiled program does it; steps that consist of independent parts share them among ``workers``.
+        """
+        del workers
+        return _run(self, state, jnp.asarray(start), jnp.asarray(stop), data, chunk)
 
 
 def run_in_chunks(
@@ -112,7 +127,7 @@ def run_in_chunks(
             if renew is not None and (new := renew(state, done, data)) is not data:
                 data, renewed = new, (done, state)
             count = min(chunk, steps - done)
-            reached, part = _run(step, state, jnp.asarray(done), jnp.asarray(done + count), data, chunk)
+            reached, part = step.advance(state, done, done + count, data, chunk, run.workers)
             part = jax.tree.map(lambda leaf: np.asarray(leaf)[:count], part)  # noqa: B023 (used at once)
             values = _finite(step, part, done)
             # In this order an interrupt between two lines loses nothing: records beyond ``done`` are not counted.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
@@ -11,8 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jaxtyping import PyTree
+from threadpoolctl import threadpool_limits
 
-from ..core import Key, Module, as_key, at_least, entry_point
+from ..core import Key, Module, as_key, at_least, cores, entry_point, side_by_side
 from ..models import AbstractObjective
 from ..parameters import Role, partition
 from ..posterior import Posterior
@@ -21,14 +23,21 @@ from .loop import AbstractStep, Run, run_in_chunks
 
 
 class Target(Module):
-    """What is sampled: the log joint density of the free parameters, with the rest of the model and a key."""
+    """What is sampled: the log joint density of the free parameters, with the rest of the model and keys.
+
+    Args:
+        rest: The rest of the model.
+        key: Where random numbers come from.
+        fixed: The key of the one function that an estimated density is, the same for all chains.
+    """
 
     rest: PyTree
     key: Array
+    fixed: Array
 
     def log_joint(self, free: PyTree, data: Any, key: Array | None = None) -> Array:
         """The log joint density of free parameters with ``data``; without a ``key`` it is one fixed function."""
-        return eqx.combine(free, self.rest).log_joint(data, self.key if key is None else key)
+        return eqx.combine(free, self.rest).log_joint(data, self.fixed if key is None else key)
 
 
 class Draw(NamedTuple):
@@ -44,7 +53,8 @@ class AbstractSampler(Module):
 
     Every sampler has ``warmup``, ``chains`` and ``jitter``. Positions are trees of raw parameters with the chains as
     leading axis. ``move`` makes one draw of every chain; its first ``warmup`` draws are not kept, and it may adapt
-    itself in them. Random numbers come from ``jax.random.fold_in(target.key, index)``.
+    itself in them. Random numbers come from ``jax.random.fold_in(target.key, index)``. Chains that are ``independent``
+    run side by side, each as a sampler of one chain with a key of its own.
 
     ``check`` knows these statistics: ``diverging``, ``acceptance_rate``, ``reached_max_treedepth``, ``kinetic`` (the
     kinetic energy per coordinate, which should be ½); others are kept for the user.
@@ -55,13 +65,29 @@ class AbstractSampler(Module):
     jitter: eqx.AbstractVar[Any]  # standard deviation, in raw numbers, of the starts around the model
     advice: ClassVar[str] = "look at the starting parameters; a start at the optimum, or stronger priors, usually help"
 
-    @abstractmethod
-    def begin(self, target: Target, position: PyTree, data: Any) -> Any:
-        """The state of all chains at their starting positions.
+    def independent(self) -> bool:
+        """Whether chains know nothing of each other, so that each can run by itself."""
+        return True
+
+    def starts(self, target: Target, free: PyTree, data: Any, key: Array) -> Any:
+        """What chains begin from, ``[chains, ...]``: by default the model's parameters plus jitter.
 
         Args:
             target: What is sampled.
-            position: A tree of raw parameters, ``[chains, ...]``.
+            free: The raw parameters of the model.
+            data: What the model is fitted to.
+            key: Of the random numbers.
+        """
+        del target, data
+        return jittered(free, key, self.chains, self.jitter)
+
+    @abstractmethod
+    def begin(self, target: Target, start: PyTree, data: Any) -> Any:
+        """The state of all chains at their starts.
+
+        Args:
+            target: What is sampled.
+            start: What ``starts`` gives: a tree of raw parameters, ``[chains, ...]``, if it is not the sampler's own.
             data: What the model is fitted to.
         """
 
@@ -81,7 +107,7 @@ class AbstractSampler(Module):
         return ()
 
     def finish(self, state: PyTree, rest: PyTree) -> Any:
-        """The ``rest`` of the model at the end, with what the sampler has optimised, from its last ``state``."""
+        """The ``rest`` of the model at the end, with what chains that share it have optimised, from the last state."""
         del state
         return rest
 
@@ -128,14 +154,20 @@ def sample(
     """
     at_least(1, draws=draws)
     of_starts, of_steps = jax.random.split(as_key(key))
-    position, rest = _starts(
-        model, tuple(role for role in roles if role not in sampler.optimised()), sampler, of_starts
-    )
-    step = _Transition(sampler, Target(rest, of_steps))
+    free, rest = partition(model, *(role for role in roles if role not in sampler.optimised()))
+    if not jax.tree.leaves(free):
+        raise ValueError(f"the model has no parameters with a role among {', '.join(map(repr, roles))}")
+    target = Target(rest, of_steps, of_steps)
+    step = _Chains.of(sampler, target) if sampler.independent() else _Transition(sampler, target)
     warmup = int(sampler.warmup)
-    state, records, interrupted = run_in_chunks(step, _begin(step, position, data), data, steps=warmup + draws, run=run)
+    # Cores are for chains: threads of BLAS that wait for each other take them, and round differently.
+    with threadpool_limits(1 if sampler.chains > 1 else None, "blas"):
+        state = step.begin(sampler.starts(target, free, data, of_starts), data)
+        state, records, interrupted = run_in_chunks(step, state, data, steps=warmup + draws, run=run)
     kept: Draw = jax.tree.map(lambda leaf: np.swapaxes(leaf[warmup:], 0, 1), records)
-    posterior = Posterior(kept.position, sampler.finish(state, rest), kept.log_joint, kept.statistics, interrupted)
+    if not sampler.independent():
+        rest = sampler.finish(state, rest)
+    posterior = Posterior(kept.position, rest, kept.log_joint, kept.statistics, interrupted)
     if warn:
         check(posterior, stacklevel=4)  # at the caller of the entry point
     return posterior
@@ -146,6 +178,9 @@ class _Transition(AbstractStep):
 
     sampler: AbstractSampler
     target: Target
+
+    def begin(self, start: PyTree, data: Any) -> Any:
+        return _begin(self, start, data)
 
     def __call__(self, state: PyTree, index: Array, data: Any) -> tuple[Any, Draw]:
         return self.sampler.move(self.target, state, index, data)
@@ -158,21 +193,69 @@ class _Transition(AbstractStep):
         return self.sampler.advice
 
 
+class _Chains(AbstractStep):
+    """One draw of every independent chain: of a sampler of one chain each, with keys of their own.
+
+    They share one compiled program, which several threads run at once. A trajectory of one chain does not wait for a
+    longer one of another, except at the end of a chunk.
+    """
+
+    each: _Transition  # with keys ``[chains]``
+
+    @classmethod
+    def of(cls, sampler: AbstractSampler, target: Target) -> _Chains:
+        keys = jax.random.split(target.key, sampler.chains)
+        return cls(_Transition(replace(sampler, chains=1), replace(target, key=keys)))
+
+    def begin(self, start: PyTree, data: Any) -> tuple[Any, ...]:
+        keys = self.each.target.key
+        return tuple(
+            self._chain(key).begin(jax.tree.map(lambda leaf, c=c: leaf[c : c + 1], start), data)
+            for c, key in enumerate(keys)
+        )
+
+    def __call__(self, state: tuple[Any, ...], index: Array, data: Any) -> tuple[Any, Draw]:
+        keys, together = self.each.target.key, jax.tree.map(lambda *leaves: jnp.stack(leaves), *state)
+        moved, draw = jax.lax.map(lambda pair: self._chain(pair[0])(pair[1], index, data), (keys, together))
+        apart = tuple(jax.tree.map(lambda leaf, c=c: leaf[c], moved) for c in range(len(state)))
+        return apart, jax.tree.map(lambda leaf: leaf[:, 0], draw)
+
+    def advance(
+        self, state: tuple[Any, ...], start: int, stop: int, data: Any, chunk: int, workers: int | None
+    ) -> tuple[Any, Any]:
+        def one(chain: int, stop: int = stop) -> tuple[Any, Any]:
+            alone = self._chain(self.each.target.key[chain])
+            moved, records = alone.advance(state[chain], start, stop, data, chunk, None)
+            return moved, jax.tree.map(np.asarray, records)  # which waits for them
+
+        workers = min(len(state), cores() if workers is None else workers)
+        if workers > 1:
+            one(0, start)  # no steps: threads that find no program would each compile it
+        moved, records = zip(*side_by_side(one, range(len(state)), workers), strict=True)
+        return moved, jax.tree.map(lambda *parts: np.concatenate(parts, axis=1), *records)
+
+    def objective(self, records: Draw) -> Any:
+        return records.log_joint
+
+    @property
+    def advice(self) -> str:  # type: ignore[override]
+        return self.each.advice
+
+    def _chain(self, key: Array) -> _Transition:
+        return replace(self.each, target=replace(self.each.target, key=key))
+
+
 @eqx.filter_jit
-def _begin(step: _Transition, position: PyTree, data: Any) -> Any:
-    return step.sampler.begin(step.target, position, data)
+def _begin(step: _Transition, start: PyTree, data: Any) -> Any:
+    return step.sampler.begin(step.target, start, data)
 
 
-def _starts(model: Any, roles: tuple[Role, ...], sampler: AbstractSampler, key: Array) -> tuple[Any, Any]:
-    """Where the chains start, ``[chains, ...]``: the model as it is plus normal jitter in raw numbers; and the rest."""
-    free, rest = partition(model, *roles)
-    leaves, structure = jax.tree.flatten(free)
-    if not leaves:
-        raise ValueError(f"the model has no parameters with a role among {', '.join(map(repr, roles))}")
+def jittered(free: PyTree, key: Array, chains: int, jitter: float) -> Any:
+    """Raw parameters ``[chains, ...]`` with normal jitter of this standard deviation."""
+    leaves, structure = jax.tree.flatten(jax.tree.map(jnp.asarray, free))
     keys = jax.random.split(key, len(leaves))
     moved = [
-        jnp.asarray(leaf)
-        + sampler.jitter * jax.random.normal(k, (sampler.chains, *np.shape(leaf)), jnp.asarray(leaf).dtype)
+        leaf + jitter * jax.random.normal(k, (chains, *leaf.shape), leaf.dtype)
         for k, leaf in zip(keys, leaves, strict=True)
     ]
-    return jax.tree.unflatten(structure, moved), rest
+    return jax.tree.unflatten(structure, moved)

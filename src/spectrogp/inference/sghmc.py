@@ -21,6 +21,10 @@ at the rate 1/t, with the horizon t ← 1 + t(1 − ĝ²/v̂) of each coordinate
   trend, and v̂ would be frozen at whatever the gradient was last;
 - b̂ is measured, from two independent gradients at the same place: the paper takes all of v̂ for noise, which leaves
   exact gradients too cold.
+
+A step that is too long for the curvature makes the energy grow, without end. In equilibrium every momentum is standard
+normal, wherever the position is; so one beyond seven standard deviations, or a density that is not finite, tells that a
+step ran off. It is taken back, the momentum is drawn anew, and h is half as long from then on.
 """
 
 from __future__ import annotations
@@ -47,6 +51,7 @@ LogDensity = Callable[[Array, Any], Array]  # key, position → log density, or 
 _RAMP = 100  # steps over which the step size rises to its value, while v̂ finds its scale
 _FLOOR = 1e-15  # of v̂: a coordinate that the density does not depend on must not give 1/0
 _MEMORY = 0.2  # the least horizon, as a fraction of the steps so far
+_FASTEST = 7.0  # standard deviations of a momentum: chance exceeds them once in 4e11
 
 
 class Tuning(NamedTuple):
@@ -60,11 +65,13 @@ class Tuning(NamedTuple):
 
 
 class State(NamedTuple):
-    """Position, momentum in scaled coordinates, and what the tuning knows."""
+    """Position, momentum in scaled coordinates, what the tuning knows, the log density, and how often h was halved."""
 
     position: PyTree
     momentum: PyTree
     tuning: Tuning
+    log_density: Array
+    halvings: Array
 
 
 class Info(NamedTuple):
@@ -78,7 +85,8 @@ def init(position: PyTree) -> State:
     """The start at a position: at rest, untuned."""
     position = jax.tree.map(jnp.asarray, position)
     zeros, ones = (jax.tree.map(make, position) for make in (jnp.zeros_like, jnp.ones_like))
-    return State(position, zeros, Tuning(zeros, ones, zeros, ones, jnp.zeros((), int)))
+    unknown = jnp.asarray(-jnp.inf, jax.tree.leaves(position)[0].dtype)  # until the first step
+    return State(position, zeros, Tuning(zeros, ones, zeros, ones, jnp.zeros((), int)), unknown, jnp.zeros((), int))
 
 
 def step(
@@ -93,13 +101,14 @@ def step(
     """One step with a fresh key, which ``log_density(key, position)`` may use for a minibatch.
 
     While ``tune`` is true the step takes two gradients instead of one, and changes the sampler itself: what it visits
-    are not draws. ``friction`` is the part 1 − c of the momentum that is lost in a step.
+    are not draws. ``friction`` is the part 1 − c of the momentum that is lost in a step. A step that ran off is taken
+    back, and those after it are half as long.
     """
-    position, momentum, tuning = state
+    position, momentum, tuning, _, halvings = state
     key_noise, key_gradient = jax.random.split(key)
     tune = jnp.asarray(tune)
     keep = 1.0 - friction
-    h = step_size * jnp.where(tune, jnp.minimum(1.0, (tuning.steps + 1) / _RAMP), 1.0)
+    h = step_size * 0.5**halvings * jnp.where(tune, jnp.minimum(1.0, (tuning.steps + 1) / _RAMP), 1.0)
     half = jax.tree.map(lambda v: 0.5 * h / jnp.sqrt(v), tuning.square)
 
     def refresh(p: Array, v: Array, b: Array, noise: Array) -> Array:
@@ -115,8 +124,11 @@ def step(
     value, slope, noise = _gradients(key_gradient, position, log_density, jnp.where(tune, 2, 1))
     momentum = jax.tree.map(lambda p, g, a: p + 2.0 * a * g, momentum, slope, half)
     tuning = jax.tree.map(lambda new, old: jnp.where(tune, new, old), _tuned(tuning, slope, noise), tuning)
-    flat = ravel_pytree(momentum)[0]
-    return State(position, momentum, tuning), Info(value, 0.5 * jnp.mean(flat**2))
+    moved = State(position, momentum, tuning, value, halvings)
+    back = state._replace(momentum=_normals(key_noise, position), halvings=halvings + 1)
+    steady = jnp.isfinite(value) & (jnp.max(jnp.abs(ravel_pytree(momentum)[0])) < _FASTEST)  # NaN is not less
+    state = jax.tree.map(lambda new, old: jnp.where(steady, new, old), moved, back)
+    return state, Info(state.log_density, 0.5 * jnp.mean(ravel_pytree(state.momentum)[0] ** 2))
 
 
 def _gradients(key: Array, position: PyTree, log_density: LogDensity, count: Array) -> tuple[Array, Any, Any]:
@@ -191,7 +203,8 @@ class SGHMC(AbstractSampler):
         chains: Number of chains.
         thin: Steps for each draw.
         batch: Rows drawn anew for each gradient; None for all of them.
-        step_size: h, without a unit; between 0 and the square root of 4 friction/(2 − friction).
+        step_size: h, without a unit; between 0 and the square root of 4 friction/(2 − friction). A chain that runs off
+            halves its own, and says so in the statistic ``halvings``.
         friction: Part of the momentum lost in a step, between 0 and 1.
         optimise: Roles of parameters that are optimised, such as ("hyperparameter",).
         window: Positions that the optimised parameters look back on.
@@ -225,6 +238,9 @@ class SGHMC(AbstractSampler):
 
     def optimised(self) -> tuple[Role, ...]:
         return self.optimise
+
+    def independent(self) -> bool:
+        return not self.optimise  # chains share what is optimised
 
     def begin(self, target: Target, position: PyTree, data: Any) -> tuple[Any, Maximisation]:
         del data
@@ -260,7 +276,8 @@ class SGHMC(AbstractSampler):
         chains, learned = state
         zeros = jnp.zeros(self.chains, jax.tree.leaves(chains.position)[0].dtype)
         chains, learned, info = jax.lax.fori_loop(0, self.thin, once, (chains, learned, Info(zeros, zeros)))
-        return (chains, learned), Draw(chains.position, info.log_density, {"kinetic": info.kinetic})
+        statistics = {"kinetic": info.kinetic, "halvings": chains.halvings}
+        return (chains, learned), Draw(chains.position, info.log_density, statistics)
 
     def _climb(
         self, key: Array, time: Array, learned: Maximisation, position: PyTree, log_joint: Any, size: int

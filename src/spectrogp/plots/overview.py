@@ -108,6 +108,7 @@ def draw_panel(name: str, report: Report, axes: Axes) -> None:
             if name not in functions:
                 raise ValueError(f"this kernel has no {name}")
             plot_functions([axes], t, {functions[name][0]: functions[name][1]})
+    _mark_doubtful(axes, name, report)
     _label_input(axes, labels, along.axis)
 
 
@@ -161,6 +162,7 @@ def _of_one_input(report: Report, truth: Any, scaling: str, period: bool) -> Fig
     }
     for letter, name in zip("abcde", ("fit", "spectrogram", "periodogram", *functions), strict=False):
         panels[name].set_title(f"({letter}) {titles[name]}", loc="left")
+        _mark_doubtful(panels[name], name, report)
     for name, panel in panels.items():
         _label_input(panel, labels, 0, hidden=name in below[:-1])
         if name in below:
@@ -178,6 +180,7 @@ def _of_several_inputs(report: Report, scaling: str) -> Figure:
     first.set(xlabel=f"{labels.y}, observed", ylabel=f"{labels.y}, predicted", aspect="equal", title="fit")
     for along, panel in zip(report.along, others, strict=True):
         _spectrogram(panel, along, labels, report.level, scaling)
+        _mark_doubtful(panel, "spectrogram", report)
     return figure
 
 
@@ -277,6 +280,14 @@ def _mark_record(panel: Axes, at: float, label: str) -> None:
         panel.axhline(at, color="0.2", linewidth=0.8, linestyle=(0, (5, 2)))
         above = {"xycoords": ("axes fraction", "data"), "xytext": (-2, 2), "textcoords": "offset points"}
         text = panel.annotate(label, (1.0, at), ha="right", va="bottom", fontsize=7, **above)  # type: ignore[arg-type]
+        text.set_path_effects([withStroke(linewidth=2.0, foreground="white")])
+
+
+def _mark_doubtful(panel: Axes, name: str, report: Report) -> None:
+    """Say so where the band of a panel rests on draws that failed a check."""
+    if {"fit": "prediction", "spectrogram": "frequency"}.get(name, name) in report.doubtful:
+        where = {"xycoords": "axes fraction", "ha": "left", "va": "bottom", "fontsize": 7, "color": "#b2182b"}
+        text = panel.annotate("band not converged: see diagnostics()", (0.01, 0.02), **where)  # type: ignore[arg-type]
         text.set_path_effects([withStroke(linewidth=2.0, foreground="white")])
 
 

@@ -65,6 +65,8 @@ class Report(NamedTuple):
         record: For one input, inputs ``[n]`` and outputs ``[n]`` of all rows.
         band: Lowest and highest frequency ``[2, d]`` that were looked for, in the units of ``labels``.
         level: Probability of all bands.
+        doubtful: Readings ("prediction", "frequency", "amplitude", "lengthscale") whose bands rest on draws that failed
+            a check; figures mark them.
     """
 
     labels: Labels
@@ -79,6 +81,7 @@ class Report(NamedTuple):
     record: tuple[np.ndarray, np.ndarray] | None
     band: np.ndarray
     level: float = LEVEL
+    doubtful: frozenset[str] = frozenset()
 
 
 def summary(report: Report) -> dict[str, Any]:
@@ -102,6 +105,7 @@ def summary(report: Report) -> dict[str, Any]:
             "mean_log_density": float(np.mean(rows.log_density)),
             "coverage": float(np.mean(output.covers(y))),
         },
+        "doubtful": sorted(report.doubtful),
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -10,7 +11,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jax.scipy.special import ndtr, ndtri
 from jaxtyping import PyTree
 from numpy.typing import ArrayLike
 
@@ -18,6 +18,8 @@ from ..core import Key, Module, as_key, at_least, inputs
 from ..models import BLOCK, Gaussian, Moments, as_outputs, require_joint
 from ..parameters import partition
 from .band import Band
+from .labels import matched
+from .quantiles import mixture_quantiles
 from .readings import (
     Components,
     JointOutputs,
@@ -33,7 +35,6 @@ MAX_DRAWS = 400  # that a reading is evaluated at, unless told otherwise
 CHUNK = 2**15  # inputs at which draws of a function are held at once
 MOST = 2**24  # numbers that a reading of predictions holds for all draws: of many inputs fewer draws are mixed over
 _LEVELS = (0.05, 0.5, 0.95)
-_HALVINGS = 60  # of the bracket of a quantile, down to the last digit of a float64
 
 
 class Posterior(Module):
@@ -48,6 +49,8 @@ class Posterior(Module):
         log_joint: Log joint density ``[chains, draws]`` of each draw (an estimate where the sampler used minibatches).
         statistics: What the sampler says of each draw, ``[chains, draws]``, under the names that arviz uses.
         interrupted: Whether the run ended before all draws were made.
+        order: Which component of each draw is which, ``[chains, draws, a]`` (``relabelled``); None where every draw has
+            the same order.
     """
 
     draws: PyTree
@@ -55,6 +58,7 @@ class Posterior(Module):
     log_joint: Any
     statistics: dict[str, Any]
     interrupted: bool = eqx.field(static=True, default=False)
+    order: Any = None
 
     @classmethod
     def at_point(cls, model: Any) -> Posterior:
@@ -78,7 +82,7 @@ class Posterior(Module):
     def channel(self, number: int) -> Posterior:
         """The posterior of one channel of a ``ChannelGP``, by its ``number``: draws of a ``MarkovGP``."""
         draws, rest = self.draws.channel(number), self.rest.channel(number)
-        return Posterior(draws, rest, self.log_joint, self.statistics, self.interrupted)
+        return Posterior(draws, rest, self.log_joint, self.statistics, self.interrupted, self.order)
 
     def thinned(self, max_draws: int) -> Posterior:
         """At most ``max_draws`` of the draws (but one of every chain at least), evenly spaced in the chains."""
@@ -88,9 +92,26 @@ class Posterior(Module):
         count = min(length, max(1, max_draws // chains))
         # The middles of equal stretches: neither the start of a chain nor its end counts more.
         index = ((np.arange(count) + 0.5) * length / count).astype(int)
-        parts = (self.draws, self.log_joint, self.statistics)
-        draws, log_joint, statistics = jax.tree.map(lambda leaf: leaf[:, index], parts)
-        return Posterior(draws, self.rest, log_joint, statistics, self.interrupted)
+        parts = (self.draws, self.log_joint, self.statistics, self.order)
+        draws, log_joint, statistics, order = jax.tree.map(lambda leaf: leaf[:, index], parts)
+        return Posterior(draws, self.rest, log_joint, statistics, self.interrupted, order)
+
+    def relabelled(self, X: ArrayLike) -> Posterior:
+        """The same draws with their components in a common order, that of the most probable draw.
+
+        Components are exchangeable as far as their priors are: what one draw calls the first another may call the
+        second. Draws are matched by their frequency functions, and ``local_frequency``, ``local_functions`` and
+        ``components`` read every draw in the common order. Readings of one's own see the draws as they are.
+
+        Args:
+            X: Inputs ``[n, d]``, or ``[n]`` for one input dimension, at which frequencies are compared.
+        """
+        self._require_draws()
+        seen, _ = self.map(LocalFunctions(np.asarray(inputs(X))))
+        frequency, weight = (np.asarray(part).reshape(-1, *part.shape[2:]) for part in (seen.frequency, seen.weight))
+        order = matched(frequency, weight, int(np.argmax(self.log_joint)))
+        plain = np.array_equal(order, np.broadcast_to(np.arange(order.shape[1]), order.shape))
+        return replace(self, order=None if plain else order.reshape(*self.log_joint.shape, -1))
 
     # Readings
 
@@ -111,6 +132,20 @@ class Posterior(Module):
         """``reading(model)`` at no more than ``max_draws`` draws of all chains, ``[s, ...]``."""
         values = self.thinned(max_draws).map(reading)
         return jax.tree.map(lambda leaf: np.asarray(leaf).reshape(-1, *leaf.shape[2:]), values)
+
+    def _read_components(self, reading: Callable[[Any], Any], axis: int, max_draws: int) -> Any:
+        """The same of a reading whose arrays have the components on this ``axis``, in their common order."""
+        values = self.read(reading, max_draws=max_draws)
+        if self.order is None:
+            return values
+        order = self.thinned(max_draws).order.reshape(-1, self.order.shape[-1])
+
+        def ordered(leaf: np.ndarray) -> np.ndarray:
+            if leaf.shape[axis + 1] == 1:  # the same for all components
+                return leaf
+            return np.stack([value.take(own, axis) for value, own in zip(leaf, order, strict=True)])
+
+        return jax.tree.map(ordered, values)
 
     def band(self, reading: Callable[[Any], Any], level: float = 0.9, *, max_draws: int = MAX_DRAWS) -> Band:
         """Posterior mean and central credible interval of ``reading(model)``, any array made from a model.
@@ -192,7 +227,7 @@ class Posterior(Module):
             max_draws: Draws to use, at most.
         """
         reading = Outputs(self._prepared(data, X), inputs(X), 0.0)
-        return _mixture_quantiles(self.read(reading, max_draws=max_draws).function, _checked(levels))
+        return mixture_quantiles(self.read(reading, max_draws=max_draws).function, levels)
 
     def quantiles_output(
         self, data: Any, X: ArrayLike, levels: Any = _LEVELS, error: ArrayLike = 0.0, *, max_draws: int = MAX_DRAWS
@@ -212,7 +247,7 @@ class Posterior(Module):
                 "quantiles gives those of f"
             )
         reading = Outputs(self._prepared(data, X), inputs(X), jnp.asarray(error))
-        return _mixture_quantiles(self.read(reading, max_draws=max_draws).output, _checked(levels))
+        return mixture_quantiles(self.read(reading, max_draws=max_draws).output, levels)
 
     def covariance(self, data: Any, X: ArrayLike, *, noise: bool = False, max_draws: int = 50) -> np.ndarray:
         """Joint covariance ``[t, t]`` of the mixture.
@@ -266,7 +301,8 @@ class Posterior(Module):
             level: Probability of the credible interval.
             max_draws: Draws to use, at most.
         """
-        moments = self.read(Components(self._prepared(data, X), np.asarray(inputs(X))), max_draws=max_draws).mixed()
+        reading = Components(self._prepared(data, X), np.asarray(inputs(X)))
+        moments = self._read_components(reading, 0, max_draws).mixed()
         return Band.normal(moments.mean, moments.std, level).map(np.transpose)
 
     def spectrogram(
@@ -287,8 +323,8 @@ class Posterior(Module):
     def local_frequency(self, X: ArrayLike, level: float = 0.9, *, max_draws: int = MAX_DRAWS) -> Band:
         """Posterior mean and interval of the local frequency of every component, in cycles per unit.
 
-        ``[t, a]`` for one input, ``[t, a, d]`` for several. A component means the same in all draws only as long as the
-        chains do not exchange components.
+        ``[t, a]`` for one input, ``[t, a, d]`` for several. Chains may exchange components: ``relabelled`` sees to it
+        that one means the same in all draws.
 
         Args:
             X: Inputs ``[t, d]``, or ``[t]`` for one input dimension.
@@ -299,7 +335,7 @@ class Posterior(Module):
         parts = []
         for start in range(0, len(X), CHUNK):
             part = X[start : start + CHUNK]
-            values = self.read(LocalFrequency(part[filled(len(part))]), max_draws=max_draws)
+            values = self._read_components(LocalFrequency(part[filled(len(part))]), 1, max_draws)
             parts.append(Band.over(values[:, : len(part)], level))
         return Band(*(None if ends[0] is None else np.concatenate(ends) for ends in zip(*parts, strict=True)))
 
@@ -310,7 +346,7 @@ class Posterior(Module):
             X: Inputs ``[t, d]``, or ``[t]`` for one input dimension.
             max_draws: Draws to use, at most.
         """
-        return LocalDraws.of(self.read(LocalFunctions(np.asarray(inputs(X))), max_draws=max_draws))
+        return LocalDraws.of(self._read_components(LocalFunctions(np.asarray(inputs(X))), 1, max_draws))
 
     def _prepared(self, data: Any, X: ArrayLike) -> Any:
         """What predictions at X need besides the draws, as the most probable of these sees it."""
@@ -348,30 +384,3 @@ def _draw(draws: PyTree, rest: PyTree, keys: Array, data: Any, X: Array) -> Arra
 
 def _apply(reading: Callable[[Any], Any], model: Any) -> Any:
     return jax.tree.map(np.asarray, reading(model))
-
-
-def _mixture_quantiles(parts: Moments, levels: Array) -> Array:
-    """Quantiles ``[levels, t]`` of a mixture of normal distributions with moments ``[s, t]``, by bisection."""
-    mean, std = jnp.asarray(parts.mean), jnp.sqrt(jnp.asarray(parts.variance))
-
-    def quantile(level: Array) -> Array:
-        # A quantile of the mixture lies between the smallest and the largest of its parts.
-        ends = mean + ndtri(level) * std
-
-        def halve(_: int, bracket: tuple[Array, Array]) -> tuple[Array, Array]:
-            low, high = bracket
-            middle = 0.5 * (low + high)
-            below = jnp.mean(ndtr((middle - mean) / std), axis=0) < level
-            return jnp.where(below, middle, low), jnp.where(below, high, middle)
-
-        low, high = jax.lax.fori_loop(0, _HALVINGS, halve, (jnp.min(ends, axis=0), jnp.max(ends, axis=0)))
-        return 0.5 * (low + high)
-
-    return jax.lax.map(quantile, levels)
-
-
-def _checked(levels: ArrayLike) -> Array:
-    array = np.atleast_1d(np.asarray(levels, dtype=np.float64))
-    if array.ndim != 1 or not np.all((array > 0.0) & (array < 1.0)):
-        raise ValueError(f"levels must be numbers between 0 and 1, got {levels!r}")
-    return jnp.asarray(array)
