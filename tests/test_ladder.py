@@ -117,6 +117,16 @@ def test_a_gain_is_judged_row_by_row():
     assert error == pytest.approx(0.1, rel=0.1)
 
 
+def test_predictions_by_neighbours_warn_far_out():
+    """The rows of the fit are held by neighbourhoods there."""
+    X, signal, _ = rows(60)
+    model = sg.SpectralGPRegressor("se", inference="map", approximation="neighbours", max_iter=2, n_neighbours=5)
+    model.fit(X[:, :2], signal)
+    assert model.predict(X[:3, :2]).shape == (3,)
+    with pytest.warns(UserWarning, match="beyond them"):
+        model.predict([[30.0, 0.0]])
+
+
 # The whole ladder
 
 
