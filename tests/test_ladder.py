@@ -199,15 +199,6 @@ def test_noise_that_grows_is_found():
 
 
 @pytest.mark.slow
-def test_a_wide_and_a_narrow_function_are_two_scales():
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-2.0, 2.0, (700, 2))
-    y = 3.0 * X[:, 0] ** 2 + 0.5 * np.sin(12.0 * X[:, 1]) + 0.1 * rng.normal(size=700)
-    model = sg.SpectralGPRegressor(**FAST, inference="map").fit(X, y)
-    assert {rung.name: rung.kept for rung in model.choice_.rungs}["several scales"]
-
-
-@pytest.mark.slow
 def test_a_cycle_is_found_in_units_of_its_input():
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.uniform(-1.0, 1.0, 600), rng.uniform(0.0, 40.0, 600)])
