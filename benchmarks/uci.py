@@ -4,7 +4,8 @@ UCI regression sets in the layout of the public ``uci_datasets`` collection, in 
 ``SPECTROGP_DATA`` (NAME.csv.gz with the target last, NAME_mask.csv.gz with a column for each split, 1 for test rows),
 and the air and taxi data. All units are standardised by the training rows; NLPD is the mean negative log predictive
 density of a test row, noise included. Beside it gradient boosting of scikit-learn, whose NLPD takes the noise from a
-tenth of the training rows that it did not see. Rows are kept one by one in a JSON file, and a run that was stopped
+tenth of the training rows that it did not see, and with the extra ``bench`` GPBoost and GPyTorch (``uci_peers``). Rows
+are kept one by one in a JSON file, and a run that was stopped
 goes on with those that are missing.
 """
 
@@ -15,6 +16,7 @@ import json
 import os
 import platform
 from collections.abc import Callable
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,6 +28,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 import spectrogp as sg
 from spectrogp import datasets
 
+from . import uci_peers
 from .measure import Clock, peak_memory
 
 console = Console(highlight=False)
@@ -80,7 +83,24 @@ def boosting(table: Table) -> dict[str, Any]:
     return scores | {"fit": fit, "predict": clock.cpu - fit, "MB": peak_memory()}
 
 
-MODELS: dict[str, Callable[[Table], dict[str, Any]]] = {"spectrogp": ours, "boosting": boosting}
+def peer(fit: Callable[..., uci_peers.Moments], table: Table) -> dict[str, Any]:
+    """Another library; its seconds are those of fit and predictions together."""
+    clock = Clock()
+    mean, variance = fit(table.X, table.y, table.X_test)
+    seconds = clock.cpu
+    square = (mean - table.y_test) ** 2
+    nlpd = 0.5 * (np.log(2.0 * np.pi * variance) + square / variance)
+    scores = {"rmse": float(np.sqrt(np.mean(square))), "nlpd": float(np.mean(nlpd))}
+    return scores | {"fit": seconds, "predict": 0.0, "MB": peak_memory()}
+
+
+MODELS: dict[str, Callable[[Table], dict[str, Any]]] = {
+    "spectrogp": ours,
+    "boosting": boosting,
+    "GPBoost": partial(peer, uci_peers.gpboost),
+    "SVGP": partial(peer, uci_peers.svgp),
+    "VNNGP": partial(peer, uci_peers.vnngp),
+}
 
 
 def show(rows: list[dict[str, Any]]) -> str:

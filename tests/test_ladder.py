@@ -5,7 +5,18 @@ import pytest
 
 import spectrogp as sg
 from spectrogp.estimator.ladder import _gain
-from spectrogp.initialise import Cycle, Places, noise_function, quadratic_from, smooth_kernel, with_cycles
+from spectrogp.initialise import (
+    Cycle,
+    Places,
+    amplitudes_from,
+    convolutional_from,
+    find_initial_values,
+    further_scales,
+    noise_function,
+    quadratic_from,
+    smooth_kernel,
+    with_cycles,
+)
 from spectrogp.parameters import Positive
 
 FAST = {"max_iter": 60, "n_knots": 6, "n_neighbours": 8, "n_draws": 20, "random_state": 0}
@@ -52,6 +63,51 @@ def test_functions_reach_as_far_as_the_inputs_scatter(inputs):
     assert places.Z.shape == (5, 3)
 
 
+def test_further_scales_share_the_variance(inputs):
+    """All lengthscales shorter, all longer, and long along the second input, the only one that spreads beyond them."""
+    kernel = sg.kernels.SquaredExponential(Positive([1.5, 1.0, 1.0]), Positive(2.0))
+    square = (inputs[:, None] - inputs) ** 2
+    long = 3.0 * inputs[:, 1].std()
+    begun = [np.array([0.5, 1 / 3, 1 / 3]), np.array([4.5, 3.0, 3.0]), np.array([1.5, long, 1.0])]
+    found = further_scales(kernel, inputs)
+    assert len(found) == len(begun)
+    for one, lengthscale in zip(found, begun, strict=True):
+        further = 4.0 * np.exp(-0.5 * np.sum(square / lengthscale**2, axis=-1))
+        np.testing.assert_allclose(one(inputs), 0.7 * kernel(inputs) + 0.3 * further, rtol=1e-9, atol=1e-12)
+    third = further_scales(found[0], inputs)[0]
+    np.testing.assert_allclose(np.diagonal(third(inputs)), 4.0, rtol=1e-10)
+
+
+def test_amplitudes_as_functions_begin_as_they_are(inputs):
+    smooth = further_scales(smooth_kernel(3), inputs)[0]
+    for kernel in (smooth_kernel(3), smooth, with_cycles(smooth, [Cycle(1, 0.7, 0.4, 10.0)], inputs)):
+        places = Places.of(kernel, inputs, 5, 0)
+        varying = amplitudes_from(kernel, places)
+        np.testing.assert_allclose(varying(inputs), kernel(inputs), rtol=1e-9, atol=1e-12)
+        # Functions that are there already stay as they are.
+        np.testing.assert_array_equal(amplitudes_from(varying, places)(inputs), varying(inputs))
+
+
+def test_convolutional_components_begin_at_the_scales(inputs):
+    """Frequencies of a fifth of a radian a lengthscale turn what is correlated by little."""
+    kernel = further_scales(further_scales(smooth_kernel(3), inputs)[0], inputs)[1]
+    initial = find_initial_values(inputs, np.sin(inputs[:, 0]), components=1, max_components=1)
+    rich = convolutional_from(kernel, initial, Places.of(kernel, inputs, 5, 0), None, 0)
+    np.testing.assert_allclose(np.diagonal(rich(inputs)), np.diagonal(kernel(inputs)), rtol=1e-9)
+    np.testing.assert_allclose(rich(inputs), kernel(inputs), atol=0.1)
+
+
+def test_learned_places_follow_the_lengthscales_of_a_function():
+    """An input along which a function hardly varies needs no places of its own."""
+    X = np.random.default_rng(0).uniform(-1.0, 1.0, (2000, 2))
+    places = Places(X[:16], np.array([0.2, 20.0]))
+    learned = Places.learned(places.function(0.3), X, 0)
+    assert learned.Z.shape == (16, 2)
+    np.testing.assert_allclose(learned.lengthscale, [0.2, 20.0])
+    assert np.ptp(learned.Z[:, 0]) > 1.7
+    assert np.ptp(learned.Z[:, 1]) < 0.4  # means of many rows
+
+
 def test_a_gain_is_judged_row_by_row():
     """The rows differ much more from each other than the two models do: 1 ± 0.1, not 1 ± 10."""
     rng = np.random.default_rng(0)
@@ -59,6 +115,16 @@ def test_a_gain_is_judged_row_by_row():
     gain, error = _gain(before + 1.0 + 2.0 * rng.normal(size=400), before)
     assert gain == pytest.approx(1.0, abs=0.4)
     assert error == pytest.approx(0.1, rel=0.1)
+
+
+def test_predictions_by_neighbours_warn_far_out():
+    """The rows of the fit are held by neighbourhoods there."""
+    X, signal, _ = rows(60)
+    model = sg.SpectralGPRegressor("se", inference="map", approximation="neighbours", max_iter=2, n_neighbours=5)
+    model.fit(X[:, :2], signal)
+    assert model.predict(X[:3, :2]).shape == (3,)
+    with pytest.warns(UserWarning, match="beyond them"):
+        model.predict([[30.0, 0.0]])
 
 
 # The whole ladder

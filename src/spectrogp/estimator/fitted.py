@@ -75,7 +75,8 @@ class FittedMixin(ChannelsMixin, DiagnosisMixin):
         if return_std and return_cov:
             raise RuntimeError("ask for return_std or for return_cov, not for both")
         rows = self._inputs(X)
-        _say_if_far(rows, np.asarray(self.data_.X))
+        # Rows that are conditioned on neighbours are held by their neighbourhoods.
+        _say_if_far(rows, np.asarray(getattr(self.data_, "data", self.data_).X))
         inside = self._inside(rows)
         mean = self.y_mean_ + self.y_scale_ * inside.function.mean
         if return_cov:

@@ -1,8 +1,9 @@
 """Several inputs: a ladder of models, cheap ones first, each kept only if it predicts held-out training rows better.
 
-A squared exponential with nearest neighbours; cycles along single inputs in what it leaves over; noise that is a
-function of the input; lengthscales, frequencies and amplitudes that are. A rung begins where the one before it ended,
-and its steps go on as long as they make predictions of the held-out rows better. In the end all rows are fitted.
+A squared exponential with nearest neighbours; cycles along single inputs in what it leaves over; further squared
+exponentials of other scales; noise that is a function of the input; amplitudes that are; lengthscales and frequencies
+that are. A rung begins where the one before it ended, and its steps go on as long as they make predictions of the
+held-out rows better. In the end all rows are fitted.
 
 Of large data, targets are rows of the later half of a random order, given neighbours before them: a conditional
 density of half of the data given the other half, whose neighbours are about as close as those of predictions.
@@ -22,11 +23,14 @@ from ..inference import Adam, Progress, Run, maximise, whole
 from ..initialise import (
     InitialValues,
     Places,
+    amplitudes_from,
     convolutional_from,
     find_cycles,
+    further_scales,
     noise_function,
     quadratic_from,
     smooth_kernel,
+    usual_components,
     with_cycles,
 )
 from ..models import Data, Gaussian, NeighbourGP, Neighbourhoods
@@ -35,6 +39,7 @@ from .choice import Choice, Rung
 from .settings import Settings
 
 HELD_OUT = 2000  # rows that are held out, at most: a fifth of fewer
+SOME = 500  # of them by which beginnings are compared
 TARGETS = 8192  # rows, at most, that a stage of steps takes its targets from
 ALL = 10_000  # rows up to which targets are taken from the whole order
 STAGE, AVERAGE = 100, 60  # steps between two looks at the held-out rows; their last ones are averaged
@@ -174,24 +179,47 @@ def climb(
     if cycles:
         kernel = with_cycles(best.model.kernel, cycles, X)
         best = tried("cycles", NeighbourGP(kernel, best.model.likelihood), best, FAST)
+    model = _with_scales(rows, best)
+    if model is not best.model:
+        best = tried("several scales", model, best, FAST)
     # More rows tell finer functions, as long as these have no more values than a step can carry.
     finer = min(FINEST, data.size // EACH, VALUES // (3 * (2 * X.shape[1] + 1)))
     places = Places.of(best.model.kernel, X, max(settings.n_knots, finer), seed)
     kernel, noise = best.model.kernel, best.model.likelihood.noise
+    before = best
     best = tried("noise as a function", NeighbourGP(kernel, Gaussian(noise_function(noise, places))), best, CAREFUL)
-    before, likelihood = best, best.model.likelihood
+    if best is not before:
+        places = Places.learned(best.model.likelihood.noise, X, seed)
+    likelihood = best.model.likelihood
+    kernel = amplitudes_from(best.model.kernel, places)
+    best = tried("amplitudes as functions", NeighbourGP(kernel, likelihood), best, CAREFUL)
     kernel = convolutional_from(best.model.kernel, initial, places, settings.n_components, seed)
     name = "lengthscales, frequencies and amplitudes as functions"
-    best = tried(name, NeighbourGP(kernel, likelihood), best, CAREFUL)
-    if best is before:
+    best = tried(name, NeighbourGP(kernel, best.model.likelihood), best, CAREFUL)
+    if rungs[-1].gain < -rungs[-1].error:  # frequencies did harm, which says nothing of lengthscales
         kernel = quadratic_from(best.model.kernel, places)
-        best = tried("lengthscales and amplitudes as functions", NeighbourGP(kernel, likelihood), best, CAREFUL)
+        name = "lengthscales and amplitudes as functions"
+        best = tried(name, NeighbourGP(kernel, best.model.likelihood), best, CAREFUL)
     ahead = _neighbours_ahead(rows, best)
     model, history = steps.stage(everything, best.model, CAREFUL, steps.size)
     near = dataclasses.replace(everything.near(model, rng), ahead=ahead)
     found = tuple((cycle.axis, cycle.frequency) for cycle in cycles)
     choice = Choice(tuple(rungs), count, found, (everything.m, ahead))
     return Climbed(model, near, np.concatenate([best.history, history]), choice, best.rising)
+
+
+def _with_scales(rows: _Rows, best: _Fit) -> NeighbourGP:
+    """The squared exponential with further ones beside it, as long as one of them at once predicts better."""
+    model, X = best.model, np.asarray(rows.data.X)
+    few = rows._replace(held=rows.held[:SOME])
+    density = float(np.mean(best.density[:SOME]))
+    for _ in range(usual_components(X.shape[1]) - 1):
+        tried = [NeighbourGP(kernel, model.likelihood) for kernel in further_scales(model.kernel, X)]
+        densities = [float(np.mean(few.density(one, rows.m))) for one in tried]
+        if max(densities) <= density:
+            break
+        model, density = tried[int(np.argmax(densities))], max(densities)
+    return model
 
 
 def _neighbours_ahead(rows: _Rows, best: _Fit) -> int:

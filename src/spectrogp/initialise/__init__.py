@@ -9,7 +9,17 @@ from .initial import InitialValues, Spectrum, show_range
 from .kernels import builds, kernel_from, kernel_name, noise_from
 from .lines import Line, Lines, find_lines, nyquist
 from .markov import HARMONICS, fundamentals, likely_smoothness, markov_from, smoothness_served
-from .richer import Places, convolutional_from, noise_function, quadratic_from, smooth_kernel, with_cycles
+from .richer import (
+    Places,
+    amplitudes_from,
+    convolutional_from,
+    further_scales,
+    noise_function,
+    quadratic_from,
+    smooth_kernel,
+    usual_components,
+    with_cycles,
+)
 from .ridges import Ridge, find_ridges, frequency_grid, windowed_power
 from .search import find_initial_values
 
@@ -24,6 +34,7 @@ __all__ = [
     "Places",
     "Ridge",
     "Spectrum",
+    "amplitudes_from",
     "best_of",
     "builds",
     "cluster_centres",
@@ -35,6 +46,7 @@ __all__ = [
     "fit_null",
     "frequency_grid",
     "fundamentals",
+    "further_scales",
     "inducing_inputs",
     "kernel_from",
     "kernel_name",
@@ -47,6 +59,7 @@ __all__ = [
     "show_range",
     "smooth_kernel",
     "smoothness_served",
+    "usual_components",
     "windowed_power",
     "with_cycles",
 ]

@@ -80,6 +80,7 @@ class FunctionGroup(AbstractRandom):
             that of the logarithm of the function).
         mean_std: Standard deviation of the prior on m, around its initial value; 0 keeps m fixed.
         trend: ``[d, k]``, a linear function of the input that is added to m, for each of the k functions; or None.
+        lengthscale_std: Standard deviation of the logarithm of the lengthscale of h, a priori.
 
     Example:
         >>> import numpy as np
@@ -110,6 +111,7 @@ class FunctionGroup(AbstractRandom):
         amplitude: Any = 0.5,
         mean_std: float = 1.0,
         trend: Any = None,
+        lengthscale_std: float = 0.3,
     ) -> None:
         centre = unwarped(initial, shape, warp)
         inducing = as_inducing(inducing)
@@ -121,7 +123,7 @@ class FunctionGroup(AbstractRandom):
         self.whitened = latent((len(inducing), int(np.prod(shape))))
         self.mean = around(centre, mean_std)
         self.trend = as_trend(trend, inducing.shape[1], self.whitened.raw.shape[1])
-        self.lengthscale = Positive(lengthscale, LogNormal(lengthscale, 0.3))
+        self.lengthscale = Positive(lengthscale, LogNormal(lengthscale, lengthscale_std))
         self.amplitude = Positive(amplitude, LogNormal(amplitude, 0.5))
         self.shape = tuple(shape)
         self.warp = warp

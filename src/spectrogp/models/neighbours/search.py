@@ -8,6 +8,7 @@ periodic component the same phase some periods away counts as near.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal, NamedTuple, Self
 
 import equinox as eqx
@@ -18,20 +19,21 @@ from jax import Array
 from jaxtyping import PyTree
 from scipy.spatial import cKDTree
 
-from ...core import entry_point, in_blocks
+from ...core import entry_point
 from ...kernels import AbstractKernel
 from ...spectra import local_spectrum
 
 Metric = Literal["correlation", "lengthscale"]
 
 _CANDIDATES = 3  # candidates that features find for every neighbour to be chosen by correlation
-_PAIRS = 2**15  # pairs judged at once
+_ROWS, _PAIRS = 2**11, 2**15  # rows, and pairs of them, of one program
 _SOME = 500  # inputs that stand for all where a kernel is averaged over them
 
 
 def features(kernel: AbstractKernel, X: np.ndarray, metric: Metric) -> CorrelationFeatures | LengthscaleFeatures:
     """Features in which near means much correlated under the kernel, or near in its lengthscales."""
-    some = X[:: -(-len(X) // _SOME)]
+    count = min(_SOME, len(X))
+    some = X[np.arange(count) * len(X) // count]
     if metric == "correlation":
         return CorrelationFeatures.of(kernel, some)
     if metric == "lengthscale":
@@ -74,22 +76,51 @@ def _most_correlated(
 
 
 @entry_point
-def _correlations(kernel: AbstractKernel, X: np.ndarray, queries: np.ndarray, candidates: np.ndarray) -> Array:
-    """k(x, q)/√k(x, x) of each query q and its candidates x (the variance of q is the same for all of them)."""
-    p, q = kernel.local(jnp.asarray(X)), kernel.local(jnp.asarray(queries))
-    return _of_pairs(kernel.without_callables(), p, q, jnp.sqrt(kernel.diagonal(p)), jnp.asarray(candidates))
+def _correlations(kernel: AbstractKernel, X: np.ndarray, queries: np.ndarray, candidates: np.ndarray) -> np.ndarray:
+    """k(x, q)/√k(x, x) of each query q and its candidates x (the variance of q is the same for all of them).
+
+    Rows and pairs are taken in blocks of equal sizes, so that one program serves any number of them.
+    """
+    p, q = _locals(kernel, np.asarray(X)), _locals(kernel, np.asarray(queries))
+    near = np.maximum(candidates, 0).ravel()
+    which = np.repeat(np.arange(len(queries)), candidates.shape[1])
+    found = np.empty(len(near))
+    form = kernel.without_callables()
+    for block in _blocks(len(near), _PAIRS):
+        x, y = (
+            jax.tree.map(lambda leaf, rows=rows[block]: leaf[rows], side)
+            for rows, side in ((near, p[0]), (which, q[0]))
+        )
+        found[block] = np.asarray(form.elementwise(x, y)) / p[1][near[block]]
+    return found.reshape(candidates.shape)
+
+
+def _locals(kernel: AbstractKernel, X: np.ndarray) -> tuple[PyTree, np.ndarray]:
+    """Local parameters of the kernel at inputs ``[n, d]``, and standard deviations ``[n]`` there."""
+    blocks = list(_blocks(len(X), _ROWS))
+    parts = [_local_block(kernel, jnp.asarray(X[block])) for block in blocks]
+    each = [jax.tree.map(np.asarray, part) for part in parts]
+
+    def joined(*leaves: np.ndarray) -> np.ndarray:
+        whole = np.empty((len(X), *leaves[0].shape[1:]), leaves[0].dtype)
+        for block, leaf in zip(blocks, leaves, strict=True):
+            whole[block] = leaf
+        return whole
+
+    found: tuple[PyTree, np.ndarray] = jax.tree.map(joined, *each)
+    return found
 
 
 @eqx.filter_jit
-def _of_pairs(kernel: AbstractKernel, p: PyTree, q: PyTree, root: Array, candidates: Array) -> Array:
-    pairs = candidates.shape[1]
+def _local_block(kernel: AbstractKernel, X: Array) -> tuple[PyTree, Array]:
+    p = kernel.local(X)
+    return p, jnp.sqrt(kernel.diagonal(p))
 
-    def at(rows: tuple[Array, Array]) -> Array:
-        which, near = rows[0], jnp.maximum(rows[1], 0).ravel()
-        others = jax.tree.map(lambda leaf: jnp.repeat(leaf[which], pairs, axis=0), q)
-        return (kernel.elementwise(jax.tree.map(lambda leaf: leaf[near], p), others) / root[near]).reshape(-1, pairs)
 
-    return in_blocks(at, (jnp.arange(len(candidates)), candidates), max(1, _PAIRS // pairs))
+def _blocks(size: int, block: int) -> Iterator[np.ndarray]:
+    """Rows 0 … ``size`` − 1 in blocks of equal size: the last repeats rows of the one before it, or its own."""
+    for start in range(0, size, block):
+        yield np.minimum(np.arange(start, start + block), size - 1)
 
 
 class LengthscaleFeatures(NamedTuple):
