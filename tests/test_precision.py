@@ -24,6 +24,7 @@ pytestmark = pytest.mark.usefixtures("compile_quickly")
 ROOMS = (parameters, kernels, spectra, models, posterior, inference)
 
 KEY = jax.random.key(0)
+READING_CHECK = inference.ReadingCheck("frequency", 1, np.zeros(1), 1.2, 80.0, 60.0, 2)
 X = np.linspace(-1.0, 1.0, 5)[:, None]
 Z = X[::2]
 ONES, LEVELS = np.ones(5), np.linspace(0.5, 1.5, 5)
@@ -177,6 +178,8 @@ INSTANCES = {
     inference.SGHMC: lambda: inference.SGHMC(warmup=20, chains=2, thin=2),
     inference.Optimum: lambda: inference.newton(lanes(), lanes().join(markov()), steps=2),
     inference.Target: lambda: target()[0],
+    inference.ReadingCheck: lambda: READING_CHECK,
+    inference.Diagnosis: lambda: inference.Diagnosis(2, 8, (READING_CHECK,), 0, 0.9, ("words",)),
 }
 
 # Kernels that are not above: as their rows of the zoo make them.
@@ -378,6 +381,7 @@ CALLS = {
     },
     posterior.Prediction: {"mixed": lambda found: found.mixed()},
     posterior.Spectrogram: READING,
+    inference.Diagnosis: {"map_places": lambda found: found.map_places(lambda place: 2.0 * place)},
     inference.AbstractSampler: {
         "begin": begun,
         "independent": lambda sampler: sampler.independent(),

@@ -159,7 +159,8 @@ def report(right: Verdict, wrong: Verdict, settings: Settings, about: dict[str, 
         "",
         "## The draws",
         "",
-        f"{settings.replications} replications; one chain each, started at the centre of the prior plus jitter; "
+        f"{settings.replications} replications; one chain each, started at a draw of the Laplace approximation at the "
+        "centre of the prior; "
         f"{settings.warmup} steps of warm-up, then {settings.kept * settings.thin}",
         f"draws, of which every {settings.thin}th is kept ({settings.kept}); target acceptance {settings.acceptance}.",
         "",

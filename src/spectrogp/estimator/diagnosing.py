@@ -14,7 +14,7 @@ PLACES = 25  # inputs at which readings are looked at
 
 
 def places(data: Any) -> np.ndarray:
-    """Some of the inputs that a model was fitted to, ``[n, d]``: evenly spaced rows, in the order of the first input."""
+    """Some of the inputs that a model was fitted to, ``[n, d]``: evenly spaced in the order of the first one."""
     X = np.asarray(getattr(data, "data", data).X)  # that of neighbourhoods
     rows = np.argsort(X[:, 0], kind="stable")
     return X[rows[np.unique(np.linspace(0, len(X) - 1, min(len(X), PLACES)).astype(int))]]

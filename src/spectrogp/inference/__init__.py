@@ -1,7 +1,7 @@
 """Inference: optimisers, samplers and approximations of posteriors, for any model."""
 
 from .diagnosis import Diagnosis, ReadingCheck, diagnose
-from .diagnostics import bulk_ess, check, energy_fraction, mean_error, rhat, std_error, tail_ess, to_arviz
+from .diagnostics import bulk_ess, check, mean_error, rhat, std_error, tail_ess, to_arviz
 from .fisher import fisher_information, sample_fisher
 from .laplace import laplace_marginal_likelihood, sample_laplace
 from .lbfgs import maximise_lbfgs
@@ -35,7 +35,6 @@ __all__ = [
     "bulk_ess",
     "check",
     "diagnose",
-    "energy_fraction",
     "fisher_information",
     "laplace_marginal_likelihood",
     "maximise",

@@ -108,7 +108,7 @@ class Diagnosis(NamedTuple):
 
 @entry_point
 def diagnose(posterior: Posterior, data: Any, X: ArrayLike) -> Diagnosis:
-    """R-hat and effective draws of predictions, frequencies, amplitudes and lengthscales at inputs; divergences, energy.
+    """R-hat and effective draws of predictions and of the kernel's functions at inputs; divergences, energy.
 
     Components are put in a common order first. Each reading is judged where it is worst.
 

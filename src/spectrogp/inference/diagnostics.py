@@ -117,9 +117,9 @@ def _complaints(values: list[np.ndarray], chains: int, statistics: dict[str, np.
     bulk, tail = (min(float(np.min(measure(value))) for value in values) for measure in (bulk_ess, tail_ess))
     if not worst < CONVERGED_RHAT:
         yield (
-            f"the chains disagree: R-hat is {worst:.3g}, and should be below {CONVERGED_RHAT}; draw more, warm up longer, or start "
-            "at the optimum; when it stays high, the posterior has several modes: reduce the number of components, or "
-            "give the frequencies stronger priors"
+            f"the chains disagree: R-hat is {worst:.3g}, and should be below {CONVERGED_RHAT}; draw more, warm up "
+            "longer, or start at the optimum; when it stays high, the posterior has several modes: reduce the number "
+            "of components, or give the frequencies stronger priors"
         )
     if not min(bulk, tail) > WORTH * chains:
         yield (
