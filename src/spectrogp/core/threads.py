@@ -27,7 +27,7 @@ def side_by_side(function: Callable[[Item], Result], items: Iterable[Item], work
     Threads compute in the precision of the caller: JAX's switch for it holds in the thread where it was set only.
     """
     items = list(items)
-    if workers == 1 or len(items) == 1:
+    if workers == 1 or len(items) <= 1:
         return [function(item) for item in items]
     double = jnp.result_type(float) == np.float64
 

@@ -7,10 +7,7 @@ of every copy changed, is the k-th column of every block's Hessian. Trials that 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
 from typing import Any
 
 import equinox as eqx
@@ -21,7 +18,7 @@ from jax import Array
 from jax.flatten_util import ravel_pytree
 from jaxtyping import PyTree
 
-from ..core import SOON, entry_point
+from ..core import SOON, cores, entry_point, side_by_side
 from ..parameters import GridFunctionGroup, log_prior, partition
 from .channels import ChannelGP
 from .markov import MarkovGP
@@ -131,21 +128,13 @@ class Lanes:
             lanes: Numbers ``[m]`` of the blocks, each as often as it is wanted.
             copies: Where, ``[m, p]``.
         """
-        double = jnp.result_type(float) == np.float64
 
         def some(start: int) -> tuple[np.ndarray, np.ndarray]:
-            with jax.enable_x64(double):  # which belongs to a thread
-                return self._evaluate(lanes, copies, start)
+            return self._evaluate(lanes, copies, start)
 
         starts = range(0, len(lanes), self.width)
         # A program of short loops uses one core: others run beside it. The first, alone, compiles for all.
-        parts = [some(starts[0])]
-        if len(starts) > 2:
-            with ThreadPoolExecutor(_cores()) as pool:
-                contexts = [copy_context() for _ in starts[1:]]
-                parts += pool.map(lambda pair: pair[0].run(some, pair[1]), zip(contexts, starts[1:], strict=True))
-        else:
-            parts += [some(start) for start in starts[1:]]
+        parts = [some(starts[0]), *side_by_side(some, starts[1:], cores())]
         values, slopes = zip(*parts, strict=True)
         return np.concatenate(values), np.concatenate(slopes)
 
@@ -178,11 +167,6 @@ class Lanes:
         prior, gradient, _ = self.log_prior(numbers)
         gradient = gradient + np.bincount(self.members.ravel(), slopes.ravel(), len(numbers))
         return float(np.sum(values)) + prior, gradient
-
-
-def _cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _near(group: GridFunctionGroup, first: np.ndarray, count: int, low: np.ndarray, high: np.ndarray) -> np.ndarray:
