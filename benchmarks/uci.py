@@ -99,7 +99,6 @@ MODELS: dict[str, Callable[[Table], dict[str, Any]]] = {
     "boosting": boosting,
     "GPBoost": partial(peer, uci_peers.gpboost),
     "SVGP": partial(peer, uci_peers.svgp),
-    "VNNGP": partial(peer, uci_peers.vnngp),
 }
 
 

@@ -1,6 +1,6 @@
-"""Other libraries on tables of several inputs, as they are usually set: GPBoost, and GPyTorch's SVGP and VNNGP.
+"""Other libraries on tables of several inputs, as they are usually set: GPBoost, and GPyTorch's SVGP.
 
-All have a squared exponential with a lengthscale for each input. A peer gives the mean and the variance of the output
+Both have a squared exponential with a lengthscale for each input. A peer gives the mean and the variance of the output
 at test rows, noise included.
 """
 
@@ -44,54 +44,29 @@ def gpboost(X: np.ndarray, y: np.ndarray, X_test: np.ndarray) -> Moments:
 
 
 def svgp(X: np.ndarray, y: np.ndarray, X_test: np.ndarray) -> Moments:
-    """GPyTorch's sparse variational model."""
-    import gpytorch as peer
-
-    def strategy(model: Any, Z: Any) -> Any:
-        q = peer.variational.CholeskyVariationalDistribution(len(Z))
-        return peer.variational.VariationalStrategy(model, Z, q, learn_inducing_locations=True)
-
-    return _climbed(X, y, X_test, strategy, min(INDUCING, len(y)))
-
-
-def vnngp(X: np.ndarray, y: np.ndarray, X_test: np.ndarray) -> Moments:
-    """GPyTorch's variational nearest-neighbour model, which has an inducing point at every row."""
-    import gpytorch as peer
-
-    def strategy(model: Any, Z: Any) -> Any:
-        q = peer.variational.MeanFieldVariationalDistribution(len(Z))
-        return peer.variational.nearest_neighbor_variational_strategy.NNVariationalStrategy(
-            model, Z, q, k=NEIGHBOURS, training_batch_size=BATCH
-        )
-
-    return _climbed(X, y, X_test, strategy, len(y))
-
-
-def _climbed(X: np.ndarray, y: np.ndarray, X_test: np.ndarray, strategy: Any, inducing: int) -> Moments:
-    """Steps of Adam on minibatches, from the usual start; predictions block by block."""
+    """GPyTorch's sparse variational model: steps of Adam on minibatches, from the usual start."""
     import gpytorch as peer
     import torch
 
     torch.set_default_dtype(torch.float64)
     torch.manual_seed(0)
     rows, outputs, tests = (torch.from_numpy(np.ascontiguousarray(part)) for part in (X, y, X_test))
-    Z = rows[torch.randperm(len(rows))[:inducing]] if inducing < len(rows) else rows
+    Z = rows[torch.randperm(len(rows))[:INDUCING]]
     kernel = peer.kernels.ScaleKernel(peer.kernels.RBFKernel(ard_num_dims=X.shape[1]))
     kernel.base_kernel.lengthscale = float(np.sqrt(X.shape[1]))  # the typical distance of two rows
-    model = approximate(lambda model: strategy(model, Z), kernel)
+
+    def strategy(model: Any) -> Any:
+        q = peer.variational.CholeskyVariationalDistribution(len(Z))
+        return peer.variational.VariationalStrategy(model, Z, q, learn_inducing_locations=True)
+
+    model = approximate(strategy, kernel)
     likelihood = peer.likelihoods.GaussianLikelihood()
     objective = peer.mlls.VariationalELBO(likelihood, model, num_data=len(y))
     adam = torch.optim.Adam([*model.parameters(), *likelihood.parameters()], lr=RATE)
-    whole = inducing == len(rows)
     for _ in range(STEPS):
         adam.zero_grad()
-        if whole:  # the strategy chooses the rows of a step by itself
-            output = model(x=None)
-            seen = outputs[model.variational_strategy.current_training_indices]
-        else:
-            chosen = torch.randint(len(rows), (min(BATCH, len(rows)),))
-            output, seen = model(rows[chosen]), outputs[chosen]
-        loss = -objective(output, seen)
+        chosen = torch.randint(len(rows), (min(BATCH, len(rows)),))
+        loss = -objective(model(rows[chosen]), outputs[chosen])
         loss.backward()
         adam.step()
     model.eval()
