@@ -351,8 +351,15 @@ def test_what_is_done_is_not_done_again(fitted):
     ],
 )
 def test_bad_arguments_are_refused_before_the_work(arguments, message):
+    """No process was started, and no row is written."""
     with pytest.raises(ValueError, match=message):
         sg.fit_many(table_of(tones(1)), **arguments)
+
+
+def test_outputs_that_are_times_are_refused():
+    when = np.datetime64("2001-01-01", "us") + np.arange(3).astype("timedelta64[us]")
+    with pytest.raises(ValueError, match="column 'y': outputs are numbers, but these are times"):
+        sg.fit_many({"station": ["a"] * 3, "t": [0.0, 1.0, 2.0], "y": when}, by="station", x="t", y="y")
 
 
 DRIVER = """
