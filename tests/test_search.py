@@ -334,3 +334,11 @@ def test_components_that_show_only_together_are_found():
     at = np.array([np.argmin(np.abs(data.X[:, 0] - c)) for c in found.centres[:, 0]])
     apart = np.abs(np.sort(found.frequency[..., 0], axis=1) / np.sort(data.frequency[at], axis=1) - 1.0)
     assert np.median(apart) < 0.1
+
+
+def test_components_that_are_asked_for_may_be_seen_nowhere():
+    """A tone at random times, found as a line, beside a ridge without any significant centre."""
+    rng = np.random.default_rng(18)
+    t = np.sort(rng.uniform(0.0, 10.0, 40))
+    found = find_initial_values(t, np.cos(2 * np.pi * 2.3 * t) + 0.05 * rng.normal(size=40), components=1)
+    np.testing.assert_allclose(np.median(found.frequency), 2.3, rtol=0.02)

@@ -261,7 +261,7 @@ def _band(
     of the process, and how long it keeps its phase.
     """
     t, rest, best = record.t, record.y - signal, None
-    for component in candidates:
+    for component in (part for part in candidates if np.any(part.gain > 0)):
         limits = np.quantile(component.frequency[component.gain > 0], [0.1, 0.9]) * (0.7, 1.4)
         low = max(float(limits[0]), LEAST / record.span)
         if limits[1] > low:
