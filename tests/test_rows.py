@@ -7,7 +7,7 @@ import pytest
 
 import spectrogp as sg
 from spectrogp.estimator import labels_of
-from spectrogp.estimator.units import shown_units
+from spectrogp.estimator.units import shown_along, shown_units
 
 pytestmark = pytest.mark.usefixtures("compile_quickly")
 
@@ -132,6 +132,15 @@ def test_units_of_times_are_for_times():
         shown_units(("t",), (False,), np.array([1.0]), "day")
     with pytest.raises(ValueError, match="unit must be one of year, day, hour, minute, s; got 'month'"):
         shown_units(("t",), (True,), np.array([1.0]), "month")
+
+
+def test_frequencies_are_told_in_the_unit_that_is_shown():
+    """Dates of twenty years that were divided by 2,000 days: 0.1 cycles of that are 365.25 / 20,000 a year."""
+    shown = shown_along(True, 20 * 365.25, 2000.0)
+    assert shown.name == "year"
+    assert 0.1 * shown.size == pytest.approx(0.1 / 2000.0 * 365.25)
+    assert shown_along(False, 3.0, 2.0) == ("unit", 0.5)
+
 
 
 def test_reports_are_in_the_unit_and_level_asked_for(by_times):

@@ -37,6 +37,7 @@ from .ladder import climb
 from .markov import fit_markov
 from .referee import judge
 from .settings import Settings
+from .units import Shown
 
 COMPONENTS = 4  # at most, when their number is chosen from the data
 TRIAL = 100  # steps by which initial values are compared
@@ -66,6 +67,7 @@ def fit_channels(
     error: np.ndarray,
     seed: int,
     X_scale: np.ndarray,
+    shown: Shown,
     announce: Callable[[InitialValues], None],
 ) -> Fitted:
     """Fit several channels along one input: inputs ``[n, 1]``, outputs and error bars ``[n, c]``, standardised."""
@@ -73,7 +75,7 @@ def fit_channels(
     _, key = jax.random.split(jax.random.key(seed))
     initial = _initial_values(settings, X, y, error, seed, X_scale)
     announce(initial)
-    return _fit_in_linear_time(settings, models.channels_of(X, y, error), initial, seed, X_scale, key, None)
+    return _fit_in_linear_time(settings, models.channels_of(X, y, error), initial, seed, shown, key, None)
 
 
 def fit(
@@ -81,10 +83,11 @@ def fit(
     data: Data,
     seed: int,
     X_scale: np.ndarray,
+    shown: Shown,
     checkpoint: FilePath | None,
     announce: Callable[[InitialValues], None],
 ) -> Fitted:
-    """Fit standardised data, of inputs that were divided by ``X_scale [d]``.
+    """Fit standardised data, of inputs that were divided by ``X_scale [d]``; frequencies of one are told as ``shown``.
 
     Stages that take long are kept in files called as ``checkpoint`` and their name, until all is done. What was found
     in the data is announced before them.
@@ -101,7 +104,7 @@ def fit(
         initial = _initial_values(settings, seen.X, seen.y, seen.error, seed, X_scale)
     announce(initial)
     if settings.kernel_for(data.X.shape[1]) == "matern":
-        return _fit_in_linear_time(settings, (data,), initial, seed, X_scale, of_posterior, places["posterior"])
+        return _fit_in_linear_time(settings, (data,), initial, seed, shown, of_posterior, places["posterior"])
     if settings.climbs(*data.X.shape):
         return _fit_by_ladder(settings, data, initial, seed, of_optimum, of_posterior)
     kernel, likelihood, failures = _begin(settings, initial, seen, seed, of_optimum)
@@ -132,7 +135,7 @@ def _fit_in_linear_time(
     data: tuple[Data, ...],
     initial: InitialValues,
     seed: int,
-    X_scale: np.ndarray,
+    shown: Shown,
     key: Array,
     checkpoint: Path | None,
 ) -> Fitted:
@@ -170,7 +173,7 @@ def _fit_in_linear_time(
         checkpoint.unlink(missing_ok=True)
     said: tuple[str, ...] = ()
     if isinstance(found.model, models.MarkovGP):
-        verdict = judge(found.model, centred, posterior, initial, float(X_scale[0]))
+        verdict = judge(found.model, centred, posterior, initial, shown)
         diagnostics["block_out"], said = verdict.block_out, tuple(verdict.warnings)
     return Fitted(found.model, centred, posterior, initial, found.history, diagnostics, offset=offset, warnings=said)
 

@@ -10,6 +10,7 @@ import numpy as np
 from ..initialise import InitialValues, find_lines, fundamentals, nyquist
 from ..models import Data, MarkovGP, Moments
 from ..posterior import Posterior
+from .units import Shown
 
 ROWS = 20_000  # next to each other that are looked at, at most
 BLOCKS, SHARE = 10, 0.2  # that are left out of the data, and their share of all rows
@@ -28,7 +29,7 @@ class Verdict(NamedTuple):
     block_out: dict[str, float]
 
 
-def judge(model: MarkovGP, data: Data, posterior: Posterior, initial: InitialValues, unit: float) -> Verdict:
+def judge(model: MarkovGP, data: Data, posterior: Posterior, initial: InitialValues, unit: Shown) -> Verdict:
     """Judge a fit.
 
     Args:
@@ -36,17 +37,17 @@ def judge(model: MarkovGP, data: Data, posterior: Posterior, initial: InitialVal
         data: What it was fitted to, less the offset.
         posterior: Its draws.
         initial: What was found in the data.
-        unit: What inputs were divided by: frequencies are told in the units before.
+        unit: In which frequencies are told.
     """
     record, count = _Stretch.of(data), model.oscillations
     block_out = _block_out(model, record)
     components = _at_rows(model, record, record.error)[1]
     said = [sentence for sentence in _told(initial, unit) if count]
     if not count:
-        low, high = initial.band[:, 0] / unit
+        low, high = initial.band[:, 0] * unit.size
         said.append(
-            f"nothing significant: no oscillation between {low:.3g} and {high:.3g} cycles per unit stands out of noise "
-            "and background; n_components=1 fits one all the same, and longer or less noisy data may show one"
+            f"nothing significant: no oscillation between {low:.3g} and {high:.3g} cycles per {unit.name} stands out "
+            "of noise and background; n_components=1 fits one all the same, and longer or less noisy data may show one"
         )
     said += _of_components(count, record, components, posterior, initial, unit)
     # What the oscillations leave over is noise and background, which could hide one that was missed.
@@ -76,10 +77,9 @@ class _Stretch(NamedTuple):
         return cls(t[rows], *(np.asarray(part)[rows] for part in (data.y, data.error)))
 
 
-def _told(initial: InitialValues, unit: float) -> list[str]:
+def _told(initial: InitialValues, unit: Shown) -> list[str]:
     """Ambiguities of what was found, in the units in which frequencies are told."""
-    scale = np.array([unit])
-    told = initial.in_units(np.zeros(1), scale, 1.0).ambiguities()
+    told = initial.in_units(np.zeros(1), np.array([1.0 / unit.size]), 1.0).ambiguities(unit.name)
     return [f"{sentence}; times at other fractions of that period would tell" for sentence in told]
 
 
@@ -107,7 +107,7 @@ def _at_rows(model: MarkovGP, record: _Stretch, error: np.ndarray) -> tuple[Mome
     return model.realise().parts(model.prepare(Data(record.t, record.y, error), X), X)
 
 
-def _of_residuals(record: _Stretch, residual: np.ndarray, initial: InitialValues, unit: float) -> list[str]:
+def _of_residuals(record: _Stretch, residual: np.ndarray, initial: InitialValues, unit: Shown) -> list[str]:
     """Whether a line is left over that no component explains."""
     if len(np.unique(record.t)) < 8 or not np.any(residual):
         return []
@@ -115,10 +115,10 @@ def _of_residuals(record: _Stretch, residual: np.ndarray, initial: InitialValues
     lines = find_lines(record.t, residual - np.mean(residual), record.error, highest, 1).lines
     if not lines:
         return []
-    f = lines[0].frequency / unit
+    f = lines[0].frequency * unit.size
     return [
-        f"the residuals have a line at {f:.6g} cycles per unit (a period of {1.0 / f:.4g}) that no component explains; "
-        "n_components fits more of them"
+        f"the residuals have a line at {f:.6g} cycles per {unit.name} (a period of {1.0 / f:.4g}) that no component "
+        "explains; n_components fits more of them"
     ]
 
 
@@ -128,7 +128,7 @@ def _of_components(
     components: Moments,
     posterior: Posterior,
     initial: InitialValues,
-    unit: float,
+    unit: Shown,
 ) -> list[str]:
     """Whether components are at an edge of the search, hardly known, hardly there, or not what the data show."""
     said: list[str] = []
@@ -142,13 +142,13 @@ def _of_components(
         name = f"component {a + 1}"
         if np.median(f) > (1.0 - EDGE) * high:
             said.append(
-                f"{name} lies where the search ends, at {high / unit:.4g} cycles per unit: it may be the alias of a "
-                "faster one; highest_frequency says where to look"
+                f"{name} lies where the search ends, at {high * unit.size:.4g} cycles per {unit.name}: it may be the "
+                "alias of a faster one; highest_frequency says where to look"
             )
         if np.median(f) < low:
             said.append(
-                f"{name} turns less than once in the data ({np.median(f) / unit:.3g} cycles per unit): it is a trend "
-                "rather than an oscillation"
+                f"{name} turns less than once in the data ({np.median(f) * unit.size:.3g} cycles per {unit.name}): it "
+                "is a trend rather than an oscillation"
             )
         if band.lower is not None and band.upper is not None:
             wide = np.median(np.asarray(band.upper)[:, a] - np.asarray(band.lower)[:, a])

@@ -20,7 +20,7 @@ from .fitting import fit, fit_channels
 from .rows import complete_rows, names_for, separated
 from .settings import Settings
 from .times import numbers_of, outputs_of, warn_of_rounding
-from .units import Units
+from .units import Units, shown_along
 
 
 class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -244,6 +244,7 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
             seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
 
         cache_by_default()
+        shown = shown_along(0 in times, float(np.ptp(numbers[:, 0])), float(units.X_scale[0]))
 
         def announce(initial: InitialValues) -> None:
             if on_found is not None:
@@ -254,9 +255,9 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
             for k, part in enumerate(given):
                 bars[np.isfinite(outputs[:, k]), k] = units.channel(k).data(part).error
             inside = (outputs - units.y_mean) / units.y_scale
-            found = fit_channels(settings, units.inputs(numbers), inside, bars, seed, units.X_scale, announce)
+            found = fit_channels(settings, units.inputs(numbers), inside, bars, seed, units.X_scale, shown, announce)
         else:
-            found = fit(settings, units.data(given[0]), seed, units.X_scale, checkpoint, announce)
+            found = fit(settings, units.data(given[0]), seed, units.X_scale, shown, checkpoint, announce)
         # Only now: a fit that fails leaves the estimator as it was.
         if hasattr(self, "feature_names_in_"):
             del self.feature_names_in_

@@ -81,6 +81,19 @@ def standard(values: np.ndarray, name: str) -> tuple[Any, Any]:
     return mean[()], std[()]
 
 
+class Shown(NamedTuple):
+    """The unit in which frequencies along one input are told: its name, and how much of a standardised input it is."""
+
+    name: str
+    size: float
+
+
+def shown_along(time: bool, span: float, scale: float) -> Shown:
+    """That of an input of a ``span`` that was divided by ``scale``: of times, in days, one that suits; else its own."""
+    (name,), (size,) = shown_units(("unit",), (time,), np.array([span]), None)
+    return Shown(name, size / scale)
+
+
 def unit_names(names: tuple[str, ...], times: tuple[bool, ...], unit: str = "day") -> tuple[str, ...]:
     """The unit of every input: ``unit`` of times, what stands in the last brackets of a name, or the name."""
     found = (re.search(r"[(\[]([^()\[\]]+)[)\]]$", name.strip()) for name in names)
