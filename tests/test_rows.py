@@ -142,7 +142,6 @@ def test_frequencies_are_told_in_the_unit_that_is_shown():
     assert shown_along(False, 3.0, 2.0) == ("unit", 0.5)
 
 
-
 def test_reports_are_in_the_unit_and_level_asked_for(by_times):
     day, hour = by_times.report(), by_times.report(unit="hour", resolution=50, level=0.5)
     np.testing.assert_allclose(hour.local.frequency, day.local.frequency / 24.0)

@@ -75,9 +75,9 @@ class FittedMixin(ChannelsMixin, DiagnosisMixin):
         if return_std and return_cov:
             raise RuntimeError("ask for return_std or for return_cov, not for both")
         rows = self._inputs(X)
+        inside = self._inside(rows)  # which refuses what lies too far for any answer
         # Rows that are conditioned on neighbours are held by their neighbourhoods.
         _say_if_far(rows, np.asarray(getattr(self.data_, "data", self.data_).X))
-        inside = self._inside(rows)
         mean = self.y_mean_ + self.y_scale_ * inside.function.mean
         if return_cov:
             covariance = self._predictive.covariance(self.data_, rows, noise=noise, max_draws=MAX_DRAWS)
@@ -379,7 +379,7 @@ def _say_if_far(rows: np.ndarray, seen: np.ndarray) -> None:
     if np.any(far > 1.0):
         column = int(np.argmax(far))
         warnings.warn(
-            f"X lies up to {far[column]:.1f} times the range of the data beyond them (column {column}): predictions "
+            f"X lies up to {far[column]:.3g} times the range of the data beyond them (column {column}): predictions "
             "there are those of typical frequencies and amplitudes, of the slope of a trend if there is one, else of "
             "the mean; see return_std for how little is known",
             stacklevel=4,
