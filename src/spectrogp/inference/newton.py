@@ -42,7 +42,8 @@ class Arrow(NamedTuple):
     def of(cls, lanes: Lanes, blocks: np.ndarray, prior: np.ndarray) -> Arrow:
         """I (and the ``prior`` of the border) plus the blocks' matrices ``[b, p, p]``; LinAlgError if not positive."""
         n, q = lanes.knots, lanes.border
-        order = np.argsort(lanes.places, kind="stable")
+        # Knots of several functions at the same place keep their order, whatever the rounding of the places.
+        order = np.argsort(np.round(lanes.places / max(np.ptp(lanes.places), 1e-300), 9), kind="stable") if n else []
         rank = np.empty(n + q, int)
         rank[order], rank[n:] = np.arange(n), n + np.arange(q)
         member = rank[lanes.members]  # [b, p]
