@@ -108,8 +108,8 @@ def test_variances_are_those_of_the_target(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["log-gamma", "log-gamma, noisy"])
-def test_error_vanishes_with_the_step(name):
-    """Too long a step is visible on the skewed target; halving it twice leaves less than 1600 chains can see."""
+def test_no_error_of_the_step_is_left(name):
+    """Chains halve a step that is too long for the skewed target by themselves: 1600 of them see no error of any."""
     target, variances = TARGETS[name]
     errors, noise = [], []
     with zoo.double():
@@ -118,10 +118,8 @@ def test_error_vanishes_with_the_step(name):
             ratio = np.mean((draws - np.mean(draws)) ** 2, axis=1) / variances[0]  # of each chain and copy
             errors.append(abs(np.mean(ratio) - 1.0))
             noise.append(np.std(ratio) / np.sqrt(ratio.size))
-    assert errors[0] > 0.1
-    assert errors[1] < 0.1 * errors[0] + 4.0 * noise[1]
     assert max(noise) < 0.02
-    assert errors[2] < 4.0 * noise[2]
+    np.testing.assert_array_less(errors, 4.0 * np.array(noise) + [0.01, 0.01, 0.0])
 
 
 def test_exact_gradients_are_known_to_be_exact():
@@ -173,7 +171,8 @@ def conjugate():
 
 
 @pytest.mark.parametrize(
-    ("batch", "draws"), [(20, 1500), *(pytest.param(batch, 4000, marks=pytest.mark.slow) for batch in (None, 20))]
+    ("batch", "draws"),
+    [(20, 1500), *(pytest.param(*pair, marks=pytest.mark.slow) for pair in ((None, 4000), (20, 6000)))],
 )
 def test_matches_the_exact_posterior_of_a_conjugate_model(conjugate, batch, draws):
     model, data, mean, deviation = conjugate

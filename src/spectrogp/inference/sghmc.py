@@ -23,9 +23,8 @@ at the rate 1/t, with the horizon t ← 1 + t(1 − ĝ²/v̂) of each coordinate
   exact gradients too cold.
 
 A step that is too long for the curvature makes the energy grow, without end. In equilibrium every momentum is standard
-normal, wherever the position is, and somewhat larger where steps are long or gradients noisy; so one beyond a thousand
-standard deviations, or a density that is not finite, tells that a step ran off. It is taken back, the momentum is drawn
-anew, and h is half as long from then on.
+normal, wherever the position is; so one beyond seven standard deviations, or a density that is not finite, tells that a
+step ran off. It is taken back, the momentum is drawn anew, and h is half as long from then on.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ LogDensity = Callable[[Array, Any], Array]  # key, position → log density, or 
 _RAMP = 100  # steps over which the step size rises to its value, while v̂ finds its scale
 _FLOOR = 1e-15  # of v̂: a coordinate that the density does not depend on must not give 1/0
 _MEMORY = 0.2  # the least horizon, as a fraction of the steps so far
-_FASTEST = 1e3  # standard deviations of a momentum, which only a step that runs off exceeds
+_FASTEST = 7.0  # standard deviations of a momentum: chance exceeds them once in 4e11
 
 
 class Tuning(NamedTuple):
