@@ -39,6 +39,7 @@ from jaxtyping import PyTree
 from scipy.stats import t as student
 
 from spectrogp.inference import NUTS, SGHMC, AbstractSampler
+from spectrogp.inference.nuts import Start
 from spectrogp.inference.sampler import Target
 from spectrogp.kernels import ConvolutionalSpectral
 from spectrogp.models import Data, ExactGP
@@ -149,7 +150,7 @@ def independent(key: Array, right: ExactGP, count: int) -> tuple[Array, Array]:
     The mean of the squared gradient over the joint distribution is that of the curvature of p(θ | y).
     """
     rest, numbers = partition(right, *ROLES)[1], len(_prior(right)[0])
-    target, moments = Target(rest, key), Moments(right)
+    target, moments = Target(rest, key, key), Moments(right)
 
     def one(key: Array) -> tuple[Array, Array]:
         of_parameters, of_outputs = jax.random.split(key)
@@ -179,6 +180,10 @@ class AbstractHeld(eqx.Module):
         """What goes on beside the position, at the start."""
 
     @abstractmethod
+    def start(self, position: PyTree, curvature: Array) -> Any:
+        """What ``begin`` takes."""
+
+    @abstractmethod
     def hold(self, begun: Any, curvature: Array, momentum: PyTree) -> Any:
         """The state that ``begin`` gave, with the metric that the warm-up would find and the momentum of before."""
 
@@ -199,10 +204,12 @@ class HeldNUTS(AbstractHeld):
     def momentum(self, key: Array, position: PyTree) -> Any:
         del key, position
 
+    def start(self, position: PyTree, curvature: Array) -> Any:
+        return Start(position, curvature[None] ** -0.5)
+
     def hold(self, begun: Any, curvature: Array, momentum: PyTree) -> Any:
-        del momentum
-        mass = begun.mass._replace(inverse_mass_matrix=1.0 / curvature[None])
-        return begun._replace(step_size=jnp.broadcast_to(self.step_size, begun.step_size.shape), mass=mass)
+        del curvature, momentum
+        return begun._replace(step_size=jnp.broadcast_to(self.step_size, begun.step_size.shape))
 
     def kept(self, state: PyTree) -> Any:
         del state
@@ -219,6 +226,10 @@ class HeldSGHMC(AbstractHeld):
 
     def momentum(self, key: Array, position: PyTree) -> Any:
         return _like(position, jax.random.normal(key, ravel_pytree(position)[0].shape))
+
+    def start(self, position: PyTree, curvature: Array) -> Any:
+        del curvature
+        return position
 
     def hold(self, begun: Any, curvature: Array, momentum: PyTree) -> Any:
         chains, learned = begun
@@ -265,13 +276,14 @@ class Joint(eqx.Module):
     def _walk(self, key: Array, steps: int) -> Array:
         of_parameters, of_outputs, of_momentum, of_target = jax.random.split(key, 4)
         rest, moments = partition(self.right, *ROLES)[1], Moments(self.right)
-        target = Target(partition(self.sampled, *ROLES)[1], of_target)
+        target = Target(partition(self.sampled, *ROLES)[1], of_target, of_target)
         sampler = self.held.sampler
 
         def step(carry: tuple[Any, Any], index: Array) -> tuple[tuple[Any, Any], Array]:
             position, momentum = carry
             data = outputs(jax.random.fold_in(of_outputs, index), _first(position), rest, self.noise)
-            state = self.held.hold(sampler.begin(target, position, data), self.curvature, momentum)
+            begun = sampler.begin(target, self.held.start(position, self.curvature), data)
+            state = self.held.hold(begun, self.curvature, momentum)
             state, draw = sampler.move(target, state, index, data)  # from 1 on: the warm-up, of one draw, is over
             # The same data as before the move: (θ, y) has the joint distribution now as well.
             return (draw.position, self.held.kept(state)), moments(_first(draw.position), data)
