@@ -43,7 +43,8 @@ class Arrow(NamedTuple):
         """I (and the ``prior`` of the border) plus the blocks' matrices ``[b, p, p]``; LinAlgError if not positive."""
         n, q = lanes.knots, lanes.border
         # Knots of several functions at the same place keep their order, whatever the rounding of the places.
-        order = np.argsort(np.round(lanes.places / max(np.ptp(lanes.places), 1e-300), 9), kind="stable") if n else []
+        span = float(np.ptp(lanes.places)) if n else 0.0
+        order = np.argsort(np.round(lanes.places / (span or 1.0), 9), kind="stable")
         rank = np.empty(n + q, int)
         rank[order], rank[n:] = np.arange(n), n + np.arange(q)
         member = rank[lanes.members]  # [b, p]

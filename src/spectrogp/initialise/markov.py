@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import equinox as eqx
@@ -23,7 +24,7 @@ SHARES = (0.5, 1.0)  # the same of short data, in standard deviations of the inp
 COHERENT, SURE, LOOSE = (20.0, 40.0), 0.5, (3.0, 4.0)
 STRAYS = 0.3  # standard deviation of the frequency of a line, a priori, in cycles to the record
 HARMONICS = 6  # at most: those beyond cost as the square of their number, and say little more of the phase
-PULSES = 2  # harmonics from which on an envelope is of order one half: its roughness shows little, and it costs less
+PULSES = 2  # harmonics beyond which an envelope is of order one half: its roughness shows little, and it costs less
 
 
 def markov_from(
@@ -104,8 +105,10 @@ def _term(
         amplitude_of_change = STRAYS * 2.0 * np.pi / (span * float(np.max(typical)))
     else:
         amplitude_of_change = float(np.clip(1.5 * varies, *VARIES))
-    knots = knots_needed(extent, smoothness, ELEVEN_HALVES)
-    # Of finite order: a squared exponential is so sure of what it has not seen that its bands are too narrow.
+    # Of finite order: a squared exponential is so sure of what it has not seen that its bands are too narrow. But it
+    # has fewer knots, and those of pulses cost most.
+    kind = math.inf if harmonics > PULSES else ELEVEN_HALVES
+    knots = knots_needed(extent, smoothness, kind)
     frequency = GridFunctionGroup(
         extent,
         typical,
@@ -114,7 +117,7 @@ def _term(
         amplitude=amplitude_of_change,
         lengthscale_std=0.0,
         knots=max(knots, LEAST) if long else next(count for count in KNOTS if count >= knots),
-        order=ELEVEN_HALVES,
+        order=kind,
     )
     unit, lengthscale = smoothness if long else scale, initial.lengthscale[:, chosen]
     oscillating = np.isinf(lengthscale)
