@@ -64,7 +64,11 @@ def inputs(X: Any, name: str = "X") -> Array:
     """Inputs as a finite array ``[n, d]``; a list of n numbers is one column."""
     try:
         # Inside the caller's jit a float32 input stays float32; from plain Python the library's precision decides.
-        array = jnp.asarray(X, dtype=X.dtype if traced(X) and jnp.issubdtype(X.dtype, jnp.floating) else float)
+        array: Any
+        if traced(X):
+            array = jnp.asarray(X, dtype=X.dtype if jnp.issubdtype(X.dtype, jnp.floating) else float)
+        else:  # in NumPy: JAX would compile every operation for every shape
+            array = np.asarray(X, dtype=jax.dtypes.canonicalize_dtype(float))
     except (TypeError, ValueError) as error:
         raise TypeError(f"{name} must be an array of numbers [n, d], got {type(X).__name__}: {error}") from error
     array = array[:, None] if array.ndim == 1 else array
@@ -73,8 +77,9 @@ def inputs(X: Any, name: str = "X") -> Array:
             f"{name} must have shape [n, d] (or [n] for one input) with at least one row and one column, "
             f"got {list(array.shape)}"
         )
-    require(jnp.isfinite(array), array, name, "finite")
-    return array
+    if not traced(array):
+        require(np.isfinite(array), array, name, "finite")
+    return jnp.asarray(array)
 
 
 def require(accepted: Array | np.ndarray, values: Array | np.ndarray, name: str, expected: str) -> None:

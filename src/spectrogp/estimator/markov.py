@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from ..inference import CONVERGED, Optimum, Progress
@@ -147,12 +146,15 @@ def _fit_short(initial: InitialValues, data: Channels, n_starts: int, work: Work
     count = len(candidates)
     if n_starts > 1:
         loose = begun(initial, loose=True)
-        if _density(loose) > max(map(_density, candidates)):
+        best = max(candidates, key=_density)
+        # Higher than the best would come to: not the same place before its end.
+        if _density(loose) > _density(best) + min(best[0].optimum.decrement, APART):
             candidates.append(begun(_unwound(loose[0].model, initial, data)))
             count += 1
             candidates.append(loose)
     # The best of those that began coherent, by their evidence, and the best of all, where that is another one.
     coherent = sorted(candidates[:count], key=_density)[::-1]
+    coherent = coherent[:1] + [pair for pair in coherent[1:] if not _given_up(pair[0].optimum)]
     compared = finished(coherent[0])
     if len(coherent) > 1 and _density(coherent[0]) - _density(coherent[1]) > APART:
         compared += finished(coherent[1], compared[0][0].evidence)
@@ -209,6 +211,11 @@ def _with_doubtful_background(rungs: list[Rung], doubtful: InitialValues, data: 
     return [found] if found.evidence > top.evidence else rungs
 
 
+def _given_up(optimum: Optimum) -> bool:
+    """Whether a candidate's search ended before its last step because that could not have come near to the best."""
+    return optimum.decrement > CONVERGED and len(optimum.history) <= FIRST
+
+
 def _density(pair: tuple[Rung, InitialValues]) -> float:
     return pair[0].optimum.log_joint
 
@@ -220,7 +227,7 @@ def _unwound(model: MarkovGP | ChannelGP, initial: InitialValues, data: Channels
     turn = size = np.zeros((len(X), initial.gain.shape[1]))
     first = fundamentals(initial)  # which tell of their overtones, too
     for one, part in zip(model.channels, data, strict=True):
-        mean = np.asarray(one.realise().envelope(one.prepare(part, X), jnp.asarray(X))[0])[:, first]
+        mean = np.asarray(one.envelope(one.prepare(part, X), X)[0])[:, first]
         # How far it can be trusted shows in the size of the envelope.
         own = np.sum(mean**2, axis=-1)
         slope = np.gradient(-np.unwrap(np.arctan2(mean[..., 1], mean[..., 0]), axis=0), X[:, 0], axis=0)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import jax.numpy as jnp
+import equinox as eqx
 import numpy as np
+from jax import Array
 
+from ..core import entry_point
 from ..initialise import InitialValues, find_lines, fundamentals, nyquist
 from ..models import Data, MarkovGP, Moments
-from ..posterior import Posterior
+from ..posterior import Posterior, filled
 from .units import Shown
 
 ROWS = 20_000  # next to each other that are looked at, at most
@@ -92,19 +94,29 @@ def _block_out(model: MarkovGP, record: _Stretch) -> dict[str, float]:
     error = record.error.copy()
     error[rows] = UNSEEN
     found = _at_rows(model, record, error)[0]
-    noise = np.asarray(
-        model.realise().likelihood.scale_at(*map(jnp.asarray, (record.t[rows, None], record.error[rows])))
-    )
+    noise = _noise(model, record, rows)
     off = record.y[rows] - np.asarray(found.mean)[rows]
     inside = np.abs(off) < WIDTH * np.sqrt(np.asarray(found.variance)[rows] + noise**2)
     variance = max(float(np.var(record.y[rows])), 1e-300)
     return {"coverage": float(np.mean(inside)), "r2": 1.0 - float(np.mean(off**2)) / variance}
 
 
+def _noise(model: MarkovGP, record: _Stretch, rows: np.ndarray) -> np.ndarray:
+    """Standard deviation of the noise at some of the rows."""
+    those = rows[filled(len(rows))]
+    return np.asarray(_scale(model, record.t[those, None], record.error[those]))[: len(rows)]
+
+
+@entry_point
+@eqx.filter_jit
+def _scale(model: MarkovGP, X: Any, error: Any) -> Array:
+    return model.realise().likelihood.scale_at(X, error)
+
+
 def _at_rows(model: MarkovGP, record: _Stretch, error: np.ndarray) -> tuple[Moments, Moments]:
     """Moments of f ``[n]`` and of its components ``[a, n]`` at the rows, whose errors are these."""
     X = record.t[:, None]
-    return model.realise().parts(model.prepare(Data(record.t, record.y, error), X), X)
+    return model.parts(model.prepare(Data(record.t, record.y, error), X), X)
 
 
 def _of_residuals(record: _Stretch, residual: np.ndarray, initial: InitialValues, unit: Shown) -> list[str]:

@@ -16,6 +16,7 @@ from ..parameters import GridFunctionGroup
 
 THEN, LAST = 6, 25  # steps of Newton's method: after a change of the prior, and to the end
 PSEUDO = 2.0  # knots that the prior of an amplitude counts as: its logarithm has a standard deviation of one half
+SAME = 0.01  # error of the logarithm of a frequency that functions of another lengthscale follow
 FITTED = 50.0  # nats that a fitted frequency counts for, where it is to be followed
 
 
@@ -137,6 +138,11 @@ def resmoothed(model: Any, start: InitialValues, smoothness: float, *, long: boo
     # Rows say more of a frequency that was fitted than they did before.
     now = dataclasses.replace(start, frequency=found, gain=np.full(start.gain.shape, FITTED))
     fresh = dict(zip(places, frequencies(markov_from(now, smoothness, long=long)), strict=True))
+    low, high = start.extent[:, 0]
+    for place, group in fresh.items():  # everywhere: a phase is lost by what differs between centres
+        count = int(3.0 * (high - low) / float(min(group.spacing, groups[place].spacing)))
+        X = np.linspace(low, high, count)[:, None]
+        fresh[place] = group.fitted_to(X, np.exp(groups[place].unwarped(X)), SAME)
     return with_groups(model, [fresh.get(k, group) for k, group in enumerate(groups)])
 
 

@@ -199,6 +199,8 @@ def _newton(
         factor, decrement = _step_at(lanes, here, bends.H, prior)
         if factor is None and bends.refresh(here, 0.0):  # corrections of rank one may make it indefinite
             factor, decrement = _step_at(lanes, here, bends.H, prior)
+        if exact and decrement < CONVERGED and bends.refresh(here, STALE):  # what looks like an optimum may be a saddle
+            factor, decrement = _step_at(lanes, here, bends.H, prior)
         gained = (history[-1] - history[-3]) / 2.0 if step > 2 else np.inf
         if decrement < CONVERGED or step == steps or here.value + (steps - step) * gained < least:
             break

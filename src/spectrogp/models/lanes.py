@@ -7,6 +7,7 @@ of every copy changed, is the k-th column of every block's Hessian. Trials that 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -78,11 +79,11 @@ class Lanes:
         everything = self.join(model)
         self.border = everything.size - self.knots
         self._centre = everything[self.knots :]
-        value, slope, bend = _border_prior(_split(model)[1:], self._centre)  # as NumPy has it: double precision
+        value, slope, bend = _border_prior(model, self._centre)  # as NumPy has it: double precision
         self._prior = float(value), np.asarray(slope), np.asarray(bend)
         # A model of places in the vector of all numbers tells which of these each channel has.
         numbered = self.at(np.arange(float(everything.size))).channels
-        where = np.stack([ravel(_split(one)[:2]) for one in numbered]).astype(int)
+        where = np.stack([_numbers(one) for one in numbered]).astype(int)
         shared = np.broadcast_to(np.arange(offset, where.shape[1]), (self.count, where.shape[1] - offset))
         # [b, p], of the vector of all numbers.
         self.members = where[channel[:, None], np.concatenate([*members, shared], axis=1)]
@@ -100,8 +101,7 @@ class Lanes:
 
     def join(self, model: MarkovGP | ChannelGP) -> np.ndarray:
         """The numbers of a model like this one."""
-        leaves = jax.tree.leaves(model)
-        return ravel([leaves[k] for k in self._free])
+        return _numbers(model)
 
     def at(self, numbers: np.ndarray) -> Any:
         """The model with other numbers ``[n]``; with ``[s, n]`` a stack of models, as far as it has these numbers."""
@@ -141,7 +141,7 @@ class Lanes:
     def _evaluate(self, lanes: np.ndarray, copies: np.ndarray, start: int) -> tuple[np.ndarray, np.ndarray]:
         """The same of as many as are walked at once, from number ``start`` on."""
         part = np.minimum(np.arange(start, start + self.width), len(lanes) - 1)
-        chosen = lanes[part]
+        chosen = lanes[part] if self.count > 1 else np.zeros(1, int)
         rows = tuple(array[:, chosen] for array in self._rows)
         own = tuple(values[chosen] for values in self._own)
         value, slope = _evaluate(
@@ -210,9 +210,20 @@ def _split(model: Any) -> tuple[list[Any], Any, Any]:
 def _free_leaves(model: Any) -> list[int]:
     """Which leaves of a model are the vector of its free numbers, in its order: to split a model takes long."""
     leaves, structure = jax.tree.flatten(model)
-    marked = jax.tree.unflatten(structure, [np.full(np.shape(leaf), k) for k, leaf in enumerate(leaves)])
+    return _free_of(structure, tuple(np.shape(leaf) for leaf in leaves))
+
+
+@functools.lru_cache(maxsize=256)
+def _free_of(structure: Any, shapes: tuple[tuple[int, ...], ...]) -> list[int]:
+    marked = jax.tree.unflatten(structure, [np.full(shape, k) for k, shape in enumerate(shapes)])
     knots, border, _ = _split(marked)
     return [int(np.ravel(leaf)[0]) for leaf in jax.tree.leaves((knots, border)) if np.size(leaf)]
+
+
+def _numbers(model: Any) -> np.ndarray:
+    """The vector of the free numbers of a model."""
+    leaves = jax.tree.leaves(model)
+    return ravel([leaves[k] for k in _free_leaves(model)])
 
 
 def _held(model: Any) -> list[Any]:
@@ -285,8 +296,13 @@ def _evaluate(
         return with_groups(model, groups).realise().system(t[:, None], error, seen)
 
     def total(copies: Array) -> tuple[Array, Array]:
-        systems = jax.vmap(system, in_axes=(0, 0, 1, 1, 1, 1), out_axes=-1)(own, copies, origins, t, error, seen)
-        values = systems.log_likelihoods(y, weight, template.realise().stationary(), steps)
+        columns = origins, t, error, seen
+        if t.shape[1] == 1:  # copies of a single block: their rows are read once for all
+            systems = jax.vmap(lambda numbers: system(own, numbers, *(c[:, 0] for c in columns)), out_axes=-1)(copies)
+        else:
+            systems = jax.vmap(system, in_axes=(0, 0, 1, 1, 1, 1), out_axes=-1)(own, copies, *columns)
+        outputs = (jnp.broadcast_to(part, (len(t), len(copies))) for part in (y, weight))
+        values = systems.log_likelihoods(*outputs, template.realise().stationary(), steps)
         return jnp.sum(values), values
 
     (_, values), slopes = jax.value_and_grad(total, has_aux=True)(copies)
@@ -295,8 +311,8 @@ def _evaluate(
 
 @entry_point
 @eqx.filter_jit
-def _border_prior(parts: tuple[Any, Any], border: Any) -> tuple[Array, Array, Array]:
-    free, rest = parts
+def _border_prior(model: Any, border: Any) -> tuple[Array, Array, Array]:
+    _, free, rest = _split(model)
     _, unravel = ravel_pytree(free)
 
     def density(numbers: Array) -> Array:

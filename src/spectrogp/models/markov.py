@@ -138,6 +138,9 @@ class MarkovGP(AbstractModel):
                 needed.append(data.size)
         return min(max(needed), data.size)
 
+    def predict(self, data: Data | Timeline, X: ArrayLike) -> Moments:
+        return self.parts(data, inputs(X))[0]
+
     def moments(self, data: Data | Timeline, X: Array) -> Moments:
         return self.parts(data, X)[0]
 
@@ -155,13 +158,16 @@ class MarkovGP(AbstractModel):
             data: What ``prepare(data, X)`` gives, or the data.
             X: Inputs ``[t, 1]``.
         """
-        if not isinstance(data, Timeline):
-            data = Timeline.traced(data, X) if traced((data.X, X)) else self.timeline(data, X)
-        found, count = _parts(self, data), X.shape[0]
+        found, count = _parts(self, self._timeline(data, X)), X.shape[0]
         if not traced(found):  # cutting is no program then
             found = jax.tree.map(np.asarray, found)
         f, components = jax.tree.map(lambda values: values[..., :count], found)
         return f, components
+
+    def _timeline(self, data: Data | Timeline, X: Any) -> Timeline:
+        if isinstance(data, Timeline):
+            return data
+        return Timeline.traced(data, X) if traced((data.X, X)) else self.timeline(data, X)
 
     def count_components(self, X: Array) -> int:
         del X
@@ -200,7 +206,6 @@ class MarkovGP(AbstractModel):
         keys = jax.random.split(as_key(key), num_samples)
         return _draws(model, timeline, keys)[:, : X.shape[0]]
 
-    @eqx.filter_jit
     def envelope(self, data: Data | Timeline, X: Any) -> tuple[Array, Array]:
         """The complex envelope of every component: f_a = Re[(u − iv) e^{iφ}].
 
@@ -214,19 +219,9 @@ class MarkovGP(AbstractModel):
             The means of (u, v), ``[t, a, 2]``, in units of the output, and covariances ``[t, a, 2, 2]``; without a
             phase v is zero.
         """
-        timeline = data if isinstance(data, Timeline) else Timeline.traced(data, X)
-        _, mean, covariance = (part[: X.shape[0]] for part in self._smoothed(timeline))
-        amplitude = jnp.concatenate([term.values_at(X)["amplitude"] for term in self.terms], axis=1)
-        owners = self._owners()
-        picks = np.zeros((owners[-1] + 1, 2, len(owners)))  # which oscillators are u and v of a component
-        for a in range(len(picks)):
-            for k, q in enumerate(np.flatnonzero(owners == a)):
-                picks[a, k, q] = 1.0
-        scale = jnp.asarray(amplitude)
-        return (
-            scale[..., None] * jnp.einsum("akq,tq->tak", picks, mean),
-            (scale**2)[..., None, None] * jnp.einsum("akq,tqr,alr->takl", picks, covariance, picks),
-        )
+        found = _envelope(self, self._timeline(data, X))
+        mean, covariance = found if traced(found) else jax.tree.map(np.asarray, found)
+        return mean[: X.shape[0]], covariance[: X.shape[0]]
 
     # Of a realised model:
 
@@ -286,11 +281,12 @@ class MarkovGP(AbstractModel):
 
     def _counts(self) -> list[tuple[int, int]]:
         """Of every term how many components it has, and how many oscillators each of these."""
-        one = jnp.zeros((1, 1))
-        return [
-            (jax.eval_shape(term.values_at, one)["time"].shape[1], 1 if term.phase is None else 2)
-            for term in self.terms
-        ]
+
+        def times(x: Array) -> list[Array]:
+            return [term.values_at(x)["time"] for term in self.realise().terms]
+
+        shapes = jax.eval_shape(times, jnp.zeros((1, 1)))
+        return [(time.shape[1], 1 if term.phase is None else 2) for time, term in zip(shapes, self.terms, strict=True)]
 
     def _owners(self) -> np.ndarray:
         """The component ``[q]`` that every oscillator belongs to: those of a term first have their u, then their v."""
@@ -308,7 +304,7 @@ class MarkovGP(AbstractModel):
     @property
     def oscillations(self) -> int:
         """How many components have a phase; those of the background, which have none, are the last."""
-        pairs = zip(self.terms, self.realise()._counts(), strict=True)
+        pairs = zip(self.terms, self._counts(), strict=True)
         return sum(components for term, (components, _) in pairs if term.phase is not None)
 
     @property
@@ -320,6 +316,7 @@ class MarkovGP(AbstractModel):
 @eqx.filter_jit
 def _parts(model: MarkovGP, timeline: Timeline) -> tuple[Moments, Moments]:
     """Moments of f ``[t]`` and of its components ``[a, t]`` at the inputs that were asked for."""
+    model = model.realise()
     weight, mean, covariance = model._smoothed(timeline)
     owners = model._owners()
     picked = weight * (owners == np.arange(owners[-1] + 1)[:, None])[:, None]  # [a, t, q]
@@ -364,3 +361,21 @@ def _draws(model: MarkovGP, timeline: Timeline, keys: Array) -> Array:
         return timeline.read(system.mean + jnp.sum(system.weight * (paths + moved), axis=1))
 
     return jax.lax.map(one, keys)
+
+
+@eqx.filter_jit
+def _envelope(model: MarkovGP, timeline: Timeline) -> tuple[Array, Array]:
+    """Means ``[t, a, 2]`` of (u, v), times the amplitude, and covariances, at the inputs that were asked for."""
+    model = model.realise()
+    _, mean, covariance = model._smoothed(timeline)
+    X = timeline.read(timeline.t[:, None])
+    scale = jnp.concatenate([term.values_at(X)["amplitude"] for term in model.terms], axis=1)
+    owners = model._owners()
+    picks = np.zeros((owners[-1] + 1, 2, len(owners)))  # which oscillators are u and v of a component
+    for a in range(len(picks)):
+        for k, q in enumerate(np.flatnonzero(owners == a)):
+            picks[a, k, q] = 1.0
+    return (
+        scale[..., None] * jnp.einsum("akq,tq->tak", picks, mean),
+        (scale**2)[..., None, None] * jnp.einsum("akq,tqr,alr->takl", picks, covariance, picks),
+    )

@@ -1,7 +1,7 @@
 """Posteriors: draws of a model, what can be read off the models at them, and bands."""
 
 from .band import Band
-from .posterior import MAX_DRAWS, Posterior
+from .posterior import MAX_DRAWS, Posterior, filled
 from .readings import (
     Components,
     JointOutputs,
@@ -28,5 +28,6 @@ __all__ = [
     "Posterior",
     "Prediction",
     "Spectrogram",
+    "filled",
     "log_mean_density",
 ]

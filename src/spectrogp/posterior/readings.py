@@ -18,7 +18,7 @@ from scipy.special import logsumexp, ndtr, stdtr
 from ..core import Module
 from ..kernels import Local
 from ..models import Moments
-from ..spectra import LocalSpectrum, line_scale, local_spectrum, spectrogram
+from ..spectra import LocalSpectrum, line_scale, local_frequency, local_spectrum, spectrogram
 
 
 class Prediction(NamedTuple):
@@ -96,7 +96,7 @@ class LocalFrequency(Module):
     X: Any
 
     def __call__(self, model: Any) -> Array:
-        frequency = local_spectrum(model.realise().kernel, self.X).frequency
+        frequency = local_frequency(model.realise().kernel, self.X)
         return frequency if self.X.shape[1] > 1 else jnp.abs(frequency[..., 0])
 
 

@@ -134,6 +134,31 @@ def line_scale(bandwidth: Any, freedom: Any) -> Any:
     return bandwidth * np.where(some, 1.0 - 2.0 / np.where(some, freedom, np.inf), 1.0) ** 0.5
 
 
+@entry_point
+def local_frequency(kernel: AbstractKernel, X: ArrayLike) -> Array:
+    """Centres ``[n, a, d]`` of the components of ``local_spectrum``, in cycles per unit, and nothing else.
+
+    Args:
+        kernel: Any kernel; functions with priors are at their conditional means.
+        X: Inputs ``[n, d]``, or ``[n]`` for one input dimension.
+    """
+    return _local_frequency(constrain(kernel), inputs(X))
+
+
+@eqx.filter_jit
+def _local_frequency(kernel: AbstractKernel, X: Array) -> Array:
+    def at(x: Array) -> Array:
+        return jax.jacfwd(lambda t: _lag(kernel, x, t).phase)(jnp.zeros_like(x)) / (2.0 * math.pi)
+
+    return jax.vmap(at)(X)
+
+
+def _lag(kernel: AbstractKernel, x: Array, t: Array) -> Characteristic:
+    """(σ, D, U)(x + t/2, x − t/2), ``[a]`` each."""
+    ends = kernel.local(jnp.stack([x + 0.5 * t, x - 0.5 * t]))
+    return kernel.pair(*(jax.tree.map(lambda leaf, end=end: leaf[end], ends) for end in (0, 1)))
+
+
 def _freedom(kernel: AbstractKernel, X: Array) -> np.ndarray:
     """Degrees of freedom ``[a]`` of the lines of a kernel; they belong to its form and are known inside ``jit``."""
     found: list[np.ndarray] = []
@@ -144,14 +169,13 @@ def _freedom(kernel: AbstractKernel, X: Array) -> np.ndarray:
 @eqx.filter_jit
 def _local_spectrum(kernel: AbstractKernel, X: Array) -> LocalSpectrum:
     def at(x: Array) -> LocalSpectrum:
-        def lag(t: Array) -> Characteristic:
-            ends = kernel.local(jnp.stack([x + 0.5 * t, x - 0.5 * t]))
-            return kernel.pair(*(jax.tree.map(lambda leaf, end=end: leaf[end], ends) for end in (0, 1)))
+        def slopes(t: Array) -> tuple[Characteristic, tuple[Characteristic, Characteristic]]:
+            slope, value = jax.jacfwd(lambda t: (_lag(kernel, x, t),) * 2, has_aux=True)(t)
+            return slope, (slope, value)
 
-        zero = jnp.zeros_like(x)
-        centre = lag(zero)
-        xi = jax.jacfwd(lambda t: lag(t).phase)(zero)
-        Lambda = 0.5 * jax.jacfwd(jax.jacfwd(lambda t: lag(t).distance))(zero)
+        # Value, first and second derivatives of one trace, which takes longer than the program.
+        bend, (slope, centre) = jax.jacfwd(slopes, has_aux=True)(jnp.zeros_like(x))
+        xi, Lambda = slope.phase, 0.5 * bend.distance
         # A symmetric kernel's odd parts in t cancel between its components, so the phase at t = 0 acts as a cosine.
         weight = centre.amplitude * jnp.exp(-0.5 * centre.distance) * jnp.cos(centre.phase)
         freedom = jnp.asarray(kernel.line_freedom(kernel.local(x[None])), x.dtype)
