@@ -145,10 +145,11 @@ def _fit_short(initial: InitialValues, data: Channels, n_starts: int, work: Work
         candidates.append(begun(start, least=max(map(_density, candidates), default=-np.inf)))
     count = len(candidates)
     if n_starts > 1:
-        loose = begun(initial, loose=True)
         best = max(candidates, key=_density)
+        loose = begun(initial, loose=True)
+        rising = best[0].optimum.decrement
         # Higher than the best would come to: not the same place before its end.
-        if _density(loose) > _density(best) + min(best[0].optimum.decrement, APART):
+        if _density(loose) > _density(best) + APART + (rising if np.isfinite(rising) else 0.0):
             candidates.append(begun(_unwound(loose[0].model, initial, data)))
             count += 1
             candidates.append(loose)

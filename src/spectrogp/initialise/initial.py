@@ -197,7 +197,9 @@ class InitialValues:
         if not np.any(self.found):
             return [self]
         crossed = self._crossed()
-        return [self, self._smoother(), *([] if crossed is None else [crossed, crossed._smoother()])]
+        every = [self] if crossed is None else [self, crossed]
+        smoother = [(each, each._smoother()) for each in every]
+        return [start for each, smooth in smoother for start in ([each, smooth] if each._like(smooth) else [each])]
 
     def _crossed(self) -> InitialValues | None:
         """With components exchanged beyond where they come nearest, or None where none come near."""
@@ -212,6 +214,12 @@ class InitialValues:
                     values[nearest:, [a, b]] = values[nearest:, [b, a]]
         frequency, amplitude, gain = parts
         return dataclasses.replace(self, frequency=frequency, amplitude=amplitude, gain=gain) if exchanged else None
+
+    def _like(self, other: InitialValues) -> bool:
+        """Whether frequencies are those of others mostly, where any were found: else these are no explanation."""
+        seen = self.gain > 0
+        apart = np.abs(np.log(self.frequency[..., 0] / other.frequency[..., 0]))[seen]
+        return bool(np.median(apart) < _NEAR)
 
     def _smoother(self) -> InitialValues:
         x = np.linspace(-1.0, 1.0, len(self.centres))  # as the centres, even
