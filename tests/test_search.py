@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import spectrogp as sg
+from spectrogp.estimator import fitting
 from spectrogp.initialise import find_initial_values, find_lines, fit_null, nyquist
 from spectrogp.initialise.covariance import Covariance, Likelihoods, Null, Process
 from spectrogp.initialise.lines import _Record
@@ -342,3 +343,48 @@ def test_components_that_are_asked_for_may_be_seen_nowhere():
     t = np.sort(rng.uniform(0.0, 10.0, 40))
     found = find_initial_values(t, np.cos(2 * np.pi * 2.3 * t) + 0.05 * rng.normal(size=40), components=1)
     np.testing.assert_allclose(np.median(found.frequency), 2.3, rtol=0.02)
+
+
+def test_tides_are_lines_and_not_overtones():
+    """Five tones of sixty days: two of a day and three of half a day, which a comb that changes explains nearly."""
+    rng = np.random.default_rng(7)
+    t = np.arange(0.0, 1440.0)
+    tide = {12.4206: 1.0, 12.0: 0.46, 12.6583: 0.19, 23.9345: 0.58, 25.8193: 0.41}
+    y = sum(size * np.cos(2.0 * np.pi * t / period + size) for period, size in tide.items())
+    y = y + 0.05 * rng.normal(size=len(t)) + 0.005 * np.cumsum(rng.normal(size=len(t)))
+    found = find_initial_values(t[:, None], y)
+    assert np.all(np.broadcast_to(found.harmonics, found.found.shape) == 1)
+    typical = np.sort(np.median(found.frequency[..., 0], axis=0))
+    np.testing.assert_allclose(typical, np.sort(1.0 / np.array(list(tide))), rtol=0.005)
+    # Lines are near each other and cross nothing: no start exchanges them.
+    for start in found.ridges():
+        np.testing.assert_allclose(
+            np.median(start.frequency[..., 0], axis=0), np.median(found.frequency[..., 0], 0), 0.005
+        )
+
+
+def test_some_of_the_components():
+    """Their values, and the aliases of these under their new numbers."""
+    t, y, error = star(0)
+    found = find_initial_values(t[:, None], y + 2.0 * np.cos(2.0 * np.pi * t / 31.0), error)
+    assert found.found.sum() == 2
+    last = found.only(np.array([1]))
+    np.testing.assert_array_equal(last.frequency[:, 0], found.frequency[:, 1])
+    np.testing.assert_array_equal(last.aliases, found.aliases[found.aliases_of[:, 0] == 1])
+    assert np.all(last.aliases_of[:, 0] == 0)
+    assert last.gain.shape[1] == 1
+
+
+def test_components_that_explain_nothing_are_left_out(monkeypatch):
+    """A search that found the same line twice: which of both is there cannot be told, and one is enough."""
+    rng = np.random.default_rng(3)
+    t = np.arange(0.0, 20.0, 0.125)
+    y = np.cos(2.0 * np.pi * t) + 0.1 * rng.normal(size=len(t))
+    once = fitting._initial_values
+    monkeypatch.setattr(fitting, "_initial_values", lambda *given: once(*given).only(np.array([0, 0])))
+    model = sg.SpectralGPRegressor(random_state=0).fit(t, y)
+    assert model.initial_values_.frequency.shape[1] == 1
+    np.testing.assert_allclose(model.instantaneous_frequency(t).mean, 1.0, rtol=5e-3)
+    asked = sg.SpectralGPRegressor(n_components=2, random_state=0).fit(t, y)
+    assert asked.initial_values_.frequency.shape[1] == 2
+    assert any("components 1 and 2 have the same frequency" in said for said in asked.warnings_)

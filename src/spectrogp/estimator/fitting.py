@@ -34,8 +34,8 @@ from ..posterior import Posterior
 from .choice import Choice
 from .inferring import Stage, infer, neighbourhoods, sampled
 from .ladder import climb
-from .markov import fit_markov
-from .referee import judge
+from .markov import MarkovFit, fit_markov
+from .referee import judge, telling
 from .settings import Settings
 from .units import Shown
 
@@ -143,18 +143,20 @@ def _fit_in_linear_time(
 
     What is one for each channel is a tuple of these, and of a single output itself.
     """
-    laplace = settings.inference == "laplace"
-    with settings.progress("optimum") as progress:
-        found = fit_markov(
-            initial,
-            data,
-            draws=settings.n_draws if laplace else 1,
-            seed=seed,
-            n_starts=settings.n_starts,
-            progress=progress,
-        )
+    draws = settings.n_draws if settings.inference == "laplace" else 1
+
+    def fitted(initial: InitialValues) -> tuple[MarkovFit, Any]:
+        with settings.progress("optimum") as progress:
+            found = fit_markov(initial, data, draws=draws, seed=seed, n_starts=settings.n_starts, progress=progress)
+        return found, tuple(Data(part.X, part.y - o, part.error) for part, o in zip(data, found.offset, strict=True))
+
+    found, centred = fitted(initial)
+    if settings.n_components is None and isinstance(found.model, models.MarkovGP) and initial.found.sum() > 1:
+        kept = telling(found.model, centred[0], initial)
+        if len(kept) < len(initial.found):
+            initial = initial.only(kept)
+            found, centred = fitted(initial)
     posterior, offset = found.posterior, found.offset
-    centred: Any = tuple(Data(part.X, part.y - o, part.error) for part, o in zip(data, offset, strict=True))
     if not np.ndim(initial.noise):
         (centred,), (offset,) = centred, offset
     if settings.inference == "nuts":

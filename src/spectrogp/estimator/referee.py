@@ -9,9 +9,10 @@ import numpy as np
 from jax import Array
 
 from ..core import entry_point
-from ..initialise import InitialValues, find_lines, fundamentals, nyquist
+from ..initialise import HARMONICS, InitialValues, find_lines, fundamentals, nyquist
 from ..models import Data, MarkovGP, Moments
 from ..posterior import Posterior, filled
+from ..spectra import local_frequency
 from .units import Shown
 
 ROWS = 20_000  # next to each other that are looked at, at most
@@ -21,6 +22,7 @@ CALIBRATED = 0.7  # share inside 90 % intervals, below which predictions of bloc
 UNSEEN = 1e15  # error of a row that is not observed
 EDGE = 0.03  # of the frequency at which a search ends, within which a component is at its edge
 APART = 0.2  # of a frequency, by which fit and data may differ
+APART_BY = 0.5  # turns in all the data by which two components differ at least
 CENTRES = 60  # at which frequencies are looked at
 
 
@@ -52,6 +54,12 @@ def judge(model: MarkovGP, data: Data, posterior: Posterior, initial: InitialVal
             "of noise and background; n_components=1 fits one all the same, and longer or less noisy data may show one"
         )
     said += _of_components(count, record, components, posterior, initial, unit)
+    if count:
+        said += [
+            f"components {min(pair) + 1} and {max(pair) + 1} have the same frequency, but for {APART_BY} turns in all "
+            "the data: which of them is there cannot be told; fewer components may serve"
+            for pair in _repeated(model, record, components, initial).items()
+        ]
     # What the oscillations leave over is noise and background, which could hide one that was missed.
     rest = record.y - np.sum(np.asarray(components.mean)[:count], axis=0)
     said += _of_residuals(record, rest, initial, unit)
@@ -61,6 +69,46 @@ def judge(model: MarkovGP, data: Data, posterior: Posterior, initial: InitialVal
             "in gaps and beyond the data are not to be trusted; something other than these components may be there"
         )
     return Verdict(said, block_out)
+
+
+def telling(model: MarkovGP, data: Data, initial: InitialValues) -> np.ndarray:
+    """Numbers of the components that explain something that no stronger one does; where none does, of the strongest.
+
+    Args:
+        model: At its optimum.
+        data: What it was fitted to, less the offset.
+        initial: What was found in the data.
+    """
+    record = _Stretch.of(data)
+    components = _at_rows(model, record, record.error)[1]
+    again = _repeated(model, record, components, initial)
+    kept = [a for a, idle in enumerate(_idle(components, initial)) if not idle and a not in again]
+    return np.array(kept or [int(np.argmax(_power(components)[fundamentals(initial)]))])
+
+
+def _power(components: Moments) -> np.ndarray:
+    """Mean squares of components ``[a]``, overtones among them."""
+    return np.asarray(np.mean(np.square(components.mean), axis=1))
+
+
+def _repeated(model: MarkovGP, record: _Stretch, components: Moments, initial: InitialValues) -> dict[int, int]:
+    """Components that hardly turn against a stronger one in all the data: which that is."""
+    first = fundamentals(initial)
+    X = np.linspace(record.t[0], record.t[-1], CENTRES)[:, None]
+    frequency = np.abs(np.asarray(local_frequency(model.realise().kernel, X))[:, first, 0])
+    order = np.argsort(-_power(components)[first])
+    turns = np.mean(np.abs(frequency[:, :, None] - frequency[:, None]), axis=0) * (record.t[-1] - record.t[0])
+    return {
+        int(a): int(order[k]) for i, a in enumerate(order) for k in reversed(range(i)) if turns[a, order[k]] < APART_BY
+    }
+
+
+def _idle(components: Moments, initial: InitialValues) -> np.ndarray:
+    """Whether components ``[a]``, each with its overtones, are smaller than what is known of them."""
+    mean, variance = _power(components), np.mean(components.variance, axis=1)
+    first = fundamentals(initial)
+    ends = np.append(first[1:], first[-1] + min(int(np.broadcast_to(initial.harmonics, first.shape)[-1]), HARMONICS))
+    return np.array([mean[a:b].sum() < variance[a:b].sum() for a, b in zip(first, ends, strict=True)])
 
 
 class _Stretch(NamedTuple):
@@ -149,7 +197,8 @@ def _of_components(
     X = np.linspace(record.t[0], record.t[-1], CENTRES)[:, None]
     band = posterior.local_frequency(X, LEVEL, max_draws=100)
     low, high = initial.band[:, 0]
-    for a in fundamentals(initial):  # overtones are judged with theirs
+    idle = _idle(components, initial)
+    for k, a in enumerate(fundamentals(initial)):  # overtones are judged with theirs
         f = np.abs(np.asarray(band.mean)[:, a])
         name = f"component {a + 1}"
         if np.median(f) > (1.0 - EDGE) * high:
@@ -169,7 +218,7 @@ def _of_components(
                     f"the 90 % band of the frequency of {name} is as wide as the frequency itself: the data say "
                     "nothing of it; fewer components may serve"
                 )
-        if float(np.mean(components.mean[a] ** 2)) < float(np.mean(components.variance[a])):
+        if idle[k]:
             said.append(f"{name} explains nothing: it is smaller than what is known of it; fewer components may serve")
     return said + _of_frequencies(X[:, 0], np.abs(np.asarray(band.mean))[:, :count], initial)
 

@@ -5,7 +5,8 @@ follow, tracks through all the data (``long``). Tones that stay the same are lin
 shows what is weaker than windows see, and faster than the average spacing allows. Both must be there beside a trend and
 red noise (``background``): the log likelihood of what they leave over, whose background is fitted again, has to rise by
 more than they gain by chance. Windows may be first and lines in what they leave over, or lines first and windows then;
-the one of these that the data are more likely with is taken; but both kinds only where windows leave a line over.
+the one of these that the data are more likely with is taken; but both kinds only where windows leave a line over, or
+fall short by far.
 """
 
 from __future__ import annotations
@@ -76,10 +77,12 @@ def look_along(
         if left != 0:
             others = windows(record.y - trend - lines.signal, left, most - len(lines.lines))
         second = _lines_first(record, others[0], lines, components, limit)
-        # Windows that leave no line over need none; lines that leave nothing else need no windows.
+        # Windows that leave no line over need none, unless they fall short by far; lines that leave nothing else need
+        # none.
         enough = components is None and first.view.components and first.lines is None
         mixed = any(not component.steady for component in second.view.components)
-        if not (enough and mixed) and second.worth > max(first.worth, _worth_as_band(record, first)):
+        margin = SURE * len(second.view.components) if enough and mixed else 0.0
+        if second.worth > max(first.worth, _worth_as_band(record, first)) + margin:
             return _all_views(second, others), second.lines, second.null, band
     return _all_views(first, views), first.lines, first.null, band
 

@@ -141,6 +141,24 @@ class InitialValues:
             )
         return said
 
+    def only(self, kept: np.ndarray) -> InitialValues:
+        """Some of the components.
+
+        Args:
+            kept: Their numbers ``[k]``.
+        """
+        every = self.found.shape
+        mine = np.isin(self.aliases_of[:, 0], kept)
+        return dataclasses.replace(
+            self,
+            **{name: getattr(self, name)[:, kept] for name in ("frequency", "amplitude", "lengthscale", "gain")},
+            harmonics=np.broadcast_to(self.harmonics, every)[kept],
+            steady=np.broadcast_to(self.steady, every)[kept],
+            aliases=self.aliases[mine],
+            aliases_of=np.column_stack([np.searchsorted(kept, self.aliases_of[mine, 0]), self.aliases_of[mine, 1:]]),
+            others=None if self.others is None else tuple(other.only(kept) for other in self.others),
+        )
+
     def channel(self, number: int) -> InitialValues:
         """What was found of one of several channels, by its ``number``."""
         return dataclasses.replace(
@@ -205,7 +223,8 @@ class InitialValues:
         """With components exchanged beyond where they come nearest, or None where none come near."""
         parts = [values.copy() for values in (self.frequency, self.amplitude, self.gain)]
         exchanged = False
-        for a, b in combinations(range(self.gain.shape[1]), 2):
+        changing = np.flatnonzero(~np.broadcast_to(self.steady, self.found.shape))  # lines cross nothing
+        for a, b in combinations(changing, 2):
             apart = np.abs(np.log(parts[0][:, a, 0] / parts[0][:, b, 0]))
             nearest = int(np.argmin(apart))
             if apart[nearest] < _NEAR:
