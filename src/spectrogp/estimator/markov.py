@@ -36,6 +36,7 @@ from .rungs import (
     at_optimum,
     climb,
     frequencies,
+    most_evidence,
     resmoothed,
     settled,
     side_by_side,
@@ -155,7 +156,7 @@ def _fit_short(initial: InitialValues, data: Channels, n_starts: int, work: Work
             candidates.append(loose)
     # The best of those that began coherent, by their evidence, and the best of all, where that is another one.
     coherent = sorted(candidates[:count], key=_density)[::-1]
-    coherent = coherent[:1] + [pair for pair in coherent[1:] if not _given_up(pair[0].optimum)]
+    coherent = coherent[:1] + [pair for pair in coherent[1:] if not _hopeless(pair[0], coherent[0][0])]
     compared = finished(coherent[0])
     if len(coherent) > 1 and _density(coherent[0]) - _density(coherent[1]) > APART:
         compared += finished(coherent[1], compared[0][0].evidence)
@@ -212,9 +213,10 @@ def _with_doubtful_background(rungs: list[Rung], doubtful: InitialValues, data: 
     return [found] if found.evidence > top.evidence else rungs
 
 
-def _given_up(optimum: Optimum) -> bool:
-    """Whether a candidate's search ended before its last step because that could not have come near to the best."""
-    return optimum.decrement > CONVERGED and len(optimum.history) <= FIRST
+def _hopeless(rung: Rung, best: Rung) -> bool:
+    """Whether a candidate's search was given up, and its evidence, were it an optimum, could not reach the best."""
+    given_up = rung.optimum.decrement > CONVERGED and len(rung.optimum.history) <= FIRST
+    return given_up and rung.optimum.log_joint + most_evidence(rung.lanes) < best.optimum.log_joint
 
 
 def _density(pair: tuple[Rung, InitialValues]) -> float:

@@ -71,10 +71,17 @@ def approach(work: Work, lanes: Lanes, model: MarkovGP | ChannelGP, steps: int, 
     return Rung(lanes, newton(lanes, numbers, steps=steps, least=least, exact=False, progress=work.progress))
 
 
+def most_evidence(lanes: Lanes) -> float:
+    """By how much the log evidence of an optimum can be above its log joint density.
+
+    Minus the Hessian there is at least that of the prior.
+    """
+    return 0.5 * float(np.log(2.0 * np.pi)) * (lanes.knots + lanes.border)
+
+
 def at_optimum(work: Work, lanes: Lanes, model: MarkovGP, beaten: float = -np.inf) -> Rung | None:
     """Nearly the optimum, to be settled; nothing where its evidence could not come near to ``beaten``."""
-    # Minus the Hessian at an optimum is at least that of the prior, so that the evidence is at most this much more.
-    most = 0.5 * np.log(2.0 * np.pi) * (lanes.knots + lanes.border)
+    most = most_evidence(lanes)
     rung = approach(work, lanes, model, LAST, beaten - most)
     return None if rung.optimum.log_joint + most < beaten else rung
 

@@ -220,14 +220,15 @@ class InitialValues:
         return [start for each, smooth in smoother for start in ([each, smooth] if each._like(smooth) else [each])]
 
     def _crossed(self) -> InitialValues | None:
-        """With components exchanged beyond where they come nearest, or None where none come near."""
+        """With components exchanged beyond where they come nearest, or None where none come near each other."""
         parts = [values.copy() for values in (self.frequency, self.amplitude, self.gain)]
         exchanged = False
         changing = np.flatnonzero(~np.broadcast_to(self.steady, self.found.shape))  # lines cross nothing
         for a, b in combinations(changing, 2):
             apart = np.abs(np.log(parts[0][:, a, 0] / parts[0][:, b, 0]))
             nearest = int(np.argmin(apart))
-            if apart[nearest] < _NEAR:
+            # Ridges that turn where tones cross are kept apart by the width of the windows.
+            if apart[nearest] < max(_NEAR, 0.5 * min(apart[0], apart[-1])):
                 exchanged = True
                 for values in parts:
                     values[nearest:, [a, b]] = values[nearest:, [b, a]]
