@@ -38,7 +38,9 @@ from ..parameters import Positive
 from .choice import Choice, Rung
 from .settings import Settings
 
-HELD_OUT = 2000  # rows that are held out, at most: a fifth of fewer
+# Rows that are held out: a fifth of few, and an eighth of many, at most. Steps and rungs that gain a hundredth of a nat
+# are worth having, and fewer rows could not tell.
+HELD_OUT, AT_MOST = 2000, 5000
 SOME = 500  # of them by which beginnings are compared
 TARGETS = 8192  # rows, at most, that a stage of steps takes its targets from
 ALL = 10_000  # rows up to which targets are taken from the whole order
@@ -154,7 +156,7 @@ def climb(
     """The ladder for standardised data of several inputs."""
     rng = np.random.default_rng(seed)
     steps = _Steps(settings, rng, key, progress)
-    count = min(HELD_OUT, data.size // 5)
+    count = min(data.size // 5, max(HELD_OUT, min(data.size // 8, AT_MOST)))
     mixed = rng.permutation(data.size)
     m = min(settings.n_neighbours, data.size - count - 1)
     targets = min(TARGETS, data.size - count)

@@ -77,11 +77,12 @@ def look_along(
         if left != 0:
             others = windows(record.y - trend - lines.signal, left, most - len(lines.lines))
         second = _lines_first(record, others[0], lines, components, limit)
-        # Windows that leave no line over need none, unless they fall short by far; lines that leave nothing else need
-        # none.
+        # Windows that leave no line over need none, unless they fall short by far, and not of weak lines alone; lines
+        # that leave nothing else need no windows.
         enough = components is None and first.view.components and first.lines is None
         mixed = any(not component.steady for component in second.view.components)
-        margin = SURE * len(second.view.components) if enough and mixed else 0.0
+        strong = any(_power(line.wave) > WHOLE * float(np.var(record.y)) for line in lines.lines)
+        margin = 0.0 if not (enough and mixed) else SURE * len(second.view.components) if strong else np.inf
         if second.worth > max(first.worth, _worth_as_band(record, first)) + margin:
             return _all_views(second, others), second.lines, second.null, band
     return _all_views(first, views), first.lines, first.null, band
@@ -128,13 +129,18 @@ def _windows_first(
     if kept and lines.lines:
         # As of further tracks: what is weaker is not worth a component beside others, and is warned of after the fit.
         least = max(SHARE * float(np.var(rest)), WHOLE * float(np.var(record.y)))
-        strong = sum(0.5 * float(np.sum(np.square(line.wave))) > least for line in lines.lines)
+        strong = sum(_power(line.wave) > least for line in lines.lines)
         if strong < len(lines.lines):
             lines = find_lines(record.t, rest, record.error, limit, strong, null, without)
     if not lines.lines:
         return Choice(View(view.centres, kept), None, null, worth)
     worth = lines.likelihood - sum(part.cost for part in kept) - sum(line.price for line in lines.lines)
     return Choice(_with_lines(View(view.centres, kept), lines), lines, lines.null, worth)
+
+
+def _power(wave: np.ndarray) -> float:
+    """Mean square of a tone by its waves."""
+    return 0.5 * float(np.sum(np.square(wave)))
 
 
 def _swept(component: Component, centres: np.ndarray) -> tuple[float, float]:
