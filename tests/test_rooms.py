@@ -23,6 +23,7 @@ ROOMS = [
     "choices",
     "files",
     "core",
+    "processes",
     "parameters",
     "kernels",
     "spectra",

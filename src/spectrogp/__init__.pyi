@@ -36,6 +36,7 @@ from .parameters import Real as Real
 from .parameters import summary as summary
 from .posterior import Band as Band
 from .posterior import Posterior as Posterior
+from .processes import distributed as distributed
 from .spectra import LocalSpectrum as LocalSpectrum
 from .spectra import local_spectrum as local_spectrum
 from .spectra import spectrogram as spectrogram
