@@ -30,6 +30,7 @@ ROOMS = [
     "models",
     "posterior",
     "inference",
+    "large",
     "initialise",
     "plots",
     "datasets",

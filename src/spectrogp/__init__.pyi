@@ -5,6 +5,7 @@ from . import datasets as datasets
 from . import inference as inference
 from . import initialise as initialise
 from . import kernels as kernels
+from . import large as large
 from . import models as models
 from . import plots as plots
 from . import posterior as posterior
