@@ -13,7 +13,6 @@ import spectrogp as sg
 from spectrogp.core import entry_point
 from spectrogp.inference import Adam, Run, maximise
 from spectrogp.large import arranging
-from spectrogp.large import rows as rows_on_disk
 from spectrogp.large.batches import joined
 from spectrogp.large.curve import place_on_curve
 from spectrogp.models import Data, Neighbourhoods
@@ -53,7 +52,7 @@ def log_likelihood(near):
 @pytest.fixture
 def small(monkeypatch):
     """Blocks, batches and buckets so small that there are many of few rows."""
-    monkeypatch.setattr(rows_on_disk, "BLOCK", 100)
+    monkeypatch.setattr(arranging, "BLOCK", 100)
     monkeypatch.setattr(arranging, "BATCH", 700)
     monkeypatch.setattr(arranging, "_SAMPLE", 500)
     monkeypatch.setattr(arranging, "room", lambda *_: 4 * 500 * (8 * 5 + 16))  # 500 rows of a bucket

@@ -21,6 +21,7 @@ from .curve import MOST, place_on_curve
 from .memory import room
 from .rows import ABOUT, Rows, edges_of
 
+BLOCK = 4096  # rows of a block, about
 BATCH = 2**17  # rows that are read at a time
 _SAMPLE = 100_000  # rows, about, that tell where buckets end
 _BUCKETS = 500  # files that are open at a time, at most
@@ -165,7 +166,7 @@ class _Sort:
         largest: int,
     ) -> None:
         self.whole, self.d, self.width, self.dtype, self.box, self.largest = whole, d, width, dtype, box, largest
-        self.edges, self.done = edges_of(size), 0
+        self.edges, self.done = edges_of(size, -(-size // BLOCK)), 0
         blocks = len(self.edges) - 1
         self.corners = np.stack([np.full((blocks, d), np.inf), np.full((blocks, d), -np.inf)], axis=1)
         self.first = np.empty(blocks, np.int64)

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..files import FilePath, printable
 
-ABOUT, BLOCK = "about.json", 4096  # what is in a directory; rows of a block, about
+ABOUT = "about.json"  # what is in a directory
 
 
 class Rows:
@@ -35,8 +35,8 @@ class Rows:
         self.size: int = about["rows"]
         self.dtype = np.dtype(about["dtype"])
         self.low, self.high = np.array(about["low"]), np.array(about["high"])
-        self.edges = edges_of(self.size)
         self.corners = np.load(self.path / "corners.npy")
+        self.edges = edges_of(self.size, len(self.corners))
         self.first = np.load(self.path / "first.npy")
 
     def __repr__(self) -> str:
@@ -93,7 +93,6 @@ def _gap(corners: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     return np.maximum(np.maximum(corners[:, 0] - high, low - corners[:, 1]), 0.0)
 
 
-def edges_of(size: int) -> np.ndarray:
+def edges_of(size: int, blocks: int) -> np.ndarray:
     """Where blocks begin and end, of nearly equal sizes: so that a row of any block is drawn equally often."""
-    blocks = -(-size // BLOCK)
     return np.arange(blocks + 1) * size // blocks
