@@ -8,7 +8,7 @@ sorted in memory, one after the other, and what they hold follows each other on 
 from __future__ import annotations
 
 import contextlib
-import shutil
+import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -34,7 +34,7 @@ def arrange(
     x: Sequence[str],
     y: str,
     error: str | None = None,
-    memory_limit: int = 2**31,
+    memory_limit: int | None = None,
     dtype: Literal["float64", "float32"] = "float64",
     progress: Callable[[int, int], None] | None = None,
 ) -> Rows:
@@ -49,7 +49,8 @@ def arrange(
         x: Columns of inputs, one or more.
         y: Column of outputs.
         error: Column of known standard deviations of the outputs; none when left out.
-        memory_limit: Bytes of resident memory that the process may reach, at most.
+        memory_limit: Bytes of resident memory that the process may reach, at most; a GiB more than it has now when left
+            out.
         dtype: How values are kept on the disk; they are float64 in memory.
         progress: Called as ``progress(done, all)``, where every row counts twice: as it is read and as it is sorted.
     """
@@ -62,16 +63,15 @@ def arrange(
     if out.exists():
         raise FileExistsError(f"{printable(str(out))} exists: remove it, or name another directory")
     record = 8 * len(names)
-    largest = room(memory_limit, "arranging rows") // (
-        4 * (record + 16)
-    )  # rows of a bucket: as read, sorted, and places
+    # Rows of a bucket: it is read, sorted, and has places on the curve.
+    largest = room(memory_limit, "arranging rows") // (4 * (record + 16))
     low, high, size, sample = _surveyed(table, names, len(x))
     if error is not None and np.any(sample[:, -1] < 0):
         raise ValueError(f"column {error!r} must be zero or positive, and has values below")
     places = np.sort(place_on_curve(sample[:, : len(x)], low, high))
     count = -(-3 * size // (2 * max(largest, 1)))  # buckets of a sample scatter in size
     if count > _BUCKETS:
-        raise MemoryError(f"{size} rows of {record} bytes need a memory_limit of more than {memory_limit} bytes")
+        raise MemoryError(f"{size} rows of {record} bytes are too many to be sorted in memory_limit: raise it")
     ends = places[np.arange(1, count) * len(places) // count]
     done = 0
 
@@ -97,7 +97,9 @@ def arrange(
         sort.finish()
         about = {"rows": size, "x": list(x), "y": y, "error": error, "dtype": dtype}
         write_json(whole / ABOUT, about | {"low": low.tolist(), "high": high.tolist()})
-        shutil.rmtree(buckets)
+        for path in whole.iterdir():
+            with path.open("rb") as file:
+                os.fsync(file.fileno())
         whole.replace(out)
     return Rows(out)
 

@@ -6,11 +6,12 @@ import contextlib
 from pathlib import Path
 
 _LEAST = 2**26  # bytes: with less, work would be in tiny pieces
+_USUAL = 2**30  # bytes for work where no limit is given
 
 
-def room(memory_limit: int, what: str) -> int:
+def room(memory_limit: int | None, what: str) -> int:
     """Bytes that a limit of resident memory leaves to this process, a third of them kept for what others allocate."""
-    left = (memory_limit - _resident()) * 2 // 3
+    left = (_USUAL if memory_limit is None else memory_limit - _resident()) * 2 // 3
     if left < _LEAST:
         raise MemoryError(
             f"{what} within memory_limit={memory_limit} bytes leaves too little: {_resident()} are in use before it "

@@ -27,7 +27,7 @@ def predict_table(
     out: FilePath,
     *,
     m: int | None = None,
-    memory_limit: int = 2**31,
+    memory_limit: int | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> int:
     """Predict the outputs of a Parquet table of inputs into another, in the order of its rows; gives their number.
@@ -42,7 +42,8 @@ def predict_table(
         table: A Parquet file, or a directory of them, with the columns of inputs.
         out: The Parquet file to write.
         m: Neighbours of each test input; as many as the fit had when left out.
-        memory_limit: Bytes of resident memory that the process may reach, at most.
+        memory_limit: Bytes of resident memory that the process may reach, at most; a GiB more than it has now when left
+            out.
         progress: Called with the number of rows that are done.
     """
     arrow, parquet = arrow_for(out)
