@@ -195,7 +195,12 @@ def test_a_fit_goes_on_from_its_checkpoint_and_predicts_the_function(tmp_path, a
         ({}, {"y": "z"}, ValueError, r"has no column 'z'; it has \['a', 'b', 'c', 'y', 'e'\]"),
         ({}, {"x": ()}, ValueError, r"x must name between 1 and 16 columns, got 0"),
         ({}, {"dtype": "int8"}, ValueError, r"dtype must be 'float64' or 'float32', got 'int8'"),
-        ({"e": np.full(ROWS, -1.0)}, {"error": "e"}, ValueError, r"column 'e' must be zero or positive"),
+        (
+            {"e": np.append(0.0, -np.eye(ROWS - 1)[7])},
+            {"error": "e"},
+            ValueError,
+            r"'e' must be zero or positive, got -1",
+        ),
         ({}, {"memory_limit": 10}, MemoryError, r"leaves too little: \d+ are in use before it begins"),
     ],
 )

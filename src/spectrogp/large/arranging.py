@@ -65,9 +65,10 @@ def arrange(
     record = 8 * len(names)
     # Rows of a bucket: it is read, sorted, and has places on the curve.
     largest = room(memory_limit, "arranging rows") // (4 * (record + 16))
-    low, high, size, sample = _surveyed(table, names, len(x))
-    if error is not None and np.any(sample[:, -1] < 0):
-        raise ValueError(f"column {error!r} must be zero or positive, and has values below")
+    low, high, size, sample = _surveyed(table, names)
+    if error is not None and low[-1] < 0:
+        raise ValueError(f"column {error!r} must be zero or positive, got {low[-1]:g}")
+    low, high = low[: len(x)], high[: len(x)]
     places = np.sort(place_on_curve(sample[:, : len(x)], low, high))
     count = -(-3 * size // (2 * max(largest, 1)))  # buckets of a sample scatter in size
     if count > _BUCKETS:
@@ -133,11 +134,12 @@ def batches_of(table: FilePath, names: Sequence[str], size: int) -> Iterator[np.
             yield rows
 
 
-def _surveyed(table: FilePath, names: Sequence[str], d: int) -> tuple[np.ndarray, np.ndarray, int, np.ndarray]:
-    """Range of the inputs, number of rows, and some of the rows: every so many, in number between a sample and two."""
-    low, high, size, every, some = np.full(d, np.inf), np.full(d, -np.inf), 0, 1, []
+def _surveyed(table: FilePath, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray, int, np.ndarray]:
+    """Range of each column, number of rows, and some of the rows: every so many, in number between a sample and two."""
+    low, high = np.full(len(names), np.inf), np.full(len(names), -np.inf)
+    size, every, some = 0, 1, []
     for rows in batches_of(table, names, BATCH):
-        low, high = np.minimum(low, rows[:, :d].min(axis=0)), np.maximum(high, rows[:, :d].max(axis=0))
+        low, high = np.minimum(low, rows.min(axis=0)), np.maximum(high, rows.max(axis=0))
         some.append(rows[-size % every :: every].copy())
         size += len(rows)
         if sum(map(len, some)) > 2 * _SAMPLE:
