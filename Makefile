@@ -36,8 +36,9 @@ bench-first: $(VENV)/installed-bench  ## what scientists try first, by the defau
 bench-long: $(VENV)/installed-bench  ## long signals by the default call, to a million samples (SPECTROGP_DATA names the data)
 	$(BIN)/python -m benchmarks.long --out $(OUT)/long
 
-bench-scale: $(VENV)/installed-dev  ## many signals on a Dask cluster of two local workers, with kills (an hour)
+bench-scale: $(VENV)/installed-dev  ## many signals, one fit by two processes with kills, ten million rows on disk (an hour)
 	$(BIN)/python -m benchmarks.scale --out $(OUT)/scale
+	$(BIN)/python -m benchmarks.large --out $(OUT)/large
 
 bench-uci: $(VENV)/installed-bench  ## tables of several inputs by the default call, against boosting (SPECTROGP_DATA names the data)
 	$(BIN)/python -m benchmarks.uci --out $(OUT)/uci

@@ -5,6 +5,7 @@ constant, two rows). The first part of them is fitted by one worker and by two, 
 gain from a second worker; then all by two workers, of which one is killed (-9) midway; then, in a run of its own, the
 scheduler is killed and started anew. Signals of two rows tell what a signal costs beside its fit. From these figures a
 simulation of the schedule says what other numbers of signals and machines would take. ``--quick`` takes few signals.
+At the end, one fit by two processes (``benchmarks.together``).
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from rich.console import Console
 
 import spectrogp as sg
 
+from . import together
 from .measure import processor
 
 console = Console(highlight=False)
@@ -286,6 +288,7 @@ def main() -> None:
             for rows in (1e6, 1e7, 1e8, 1e9)
         },
     )
+    keep("one fit by two processes", together.measured(50_000, 5_000))
 
 
 if __name__ == "__main__":

@@ -136,6 +136,8 @@ OTHERWISE = {
     "cli/tables.py": "standard input, in a directory that is gone once it is read",
     "many/results.py": "an empty file to be locked",
     "cli/terminal.py": "standard output, sent nowhere once it is closed",
+    "large/arranging.py": "a directory of files, which gets its name once all of it is on the disk",
+    "processes/together.py": "a copy, in a directory that is gone once it is read",
 }
 WRITES = re.compile(
     r"\.write_(text|bytes)\(|\.savefig\(|np\.(save|savez|savez_compressed|savetxt)\((?!file)|\.to_(csv|parquet|pickle)\("

@@ -5,6 +5,7 @@ from . import datasets as datasets
 from . import inference as inference
 from . import initialise as initialise
 from . import kernels as kernels
+from . import large as large
 from . import models as models
 from . import plots as plots
 from . import posterior as posterior
@@ -36,6 +37,7 @@ from .parameters import Real as Real
 from .parameters import summary as summary
 from .posterior import Band as Band
 from .posterior import Posterior as Posterior
+from .processes import distributed as distributed
 from .spectra import LocalSpectrum as LocalSpectrum
 from .spectra import local_spectrum as local_spectrum
 from .spectra import spectrogram as spectrogram

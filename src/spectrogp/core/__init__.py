@@ -1,7 +1,7 @@
 """What everything else stands on: precision, checks of arguments, linear algebra, sums over rows, compiled programs."""
 
 from .checks import Key, as_key, as_level, as_numbers, at_least, inputs, naming, refuse_masked, require
-from .chunking import chunked_sum, in_blocks
+from .chunking import chunked_sum, in_blocks, rows_shared, sharing_rows
 from .compilation import SOON, cache_by_default, cache_compilations, share_compilations
 from .entry_points import entry_point, precision, refuse_forked, traced
 from .linalg import Factor, cholesky, gaussian_log_density, solve_lower, symmetric_root, triangular_inverse, whitened_kl
@@ -34,7 +34,9 @@ __all__ = [
     "refuse_masked",
     "require",
     "require_memory",
+    "rows_shared",
     "share_compilations",
+    "sharing_rows",
     "show_numbers",
     "side_by_side",
     "solve_lower",

@@ -1,8 +1,9 @@
-"""Sums over many rows without storing anything of their size."""
+"""Sums over many rows without storing anything of their size, on one device or shared among many."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -10,28 +11,47 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.sharding import AxisType, Mesh, PartitionSpec
 from jaxtyping import PyTree
 
-Summand = Callable[[Any, Any], Array]
+Summand = Callable[..., Array]
+
+_AXIS = "spectrogp_rows"  # of the mesh of devices
 
 
-def chunked_sum(summand: Summand, shared: PyTree, rows: PyTree, chunk: int) -> Array:
-    """Σ over rows of ``summand(shared, some rows)``, evaluated chunk by chunk.
+@contextmanager
+def rows_shared() -> Iterator[None]:
+    """Inside, every ``chunked_sum`` is shared among all devices of all processes, which call it together.
+
+    It is part of JAX's own context, which compiled programs know of: those from outside are not used inside.
+    """
+    with jax.sharding.use_abstract_mesh(_mesh().abstract_mesh):
+        yield
+
+
+def sharing_rows() -> bool:
+    """Whether this is inside ``rows_shared``."""
+    return _devices() > 0
+
+
+def chunked_sum(summand: Summand, shared: PyTree, rows: PyTree, chunk: int, fixed: tuple[Any, ...] = ()) -> Array:
+    """Σ over rows of ``summand(shared, some rows, *fixed)``, evaluated chunk by chunk.
 
     ``rows`` is a pytree of arrays with the rows as leading axis, ``shared`` a pytree of arrays that every row needs;
     ``summand`` gives one number for each row it is given. The gradient with respect to ``shared`` is accumulated in the
     same pass as the value, chunk by chunk, so neither stores anything of the size of all rows, and nothing is computed
-    twice. Rows are data: no gradient flows to them.
+    twice. Rows, and ``fixed`` arguments that all rows need, are data: no gradient flows to them. Inside ``rows_shared``
+    each device takes its share of the chunks, and all get the sum.
     """
-    size = jax.tree.leaves(rows)[0].shape[0]
-    blocks = -(-size // chunk)
+    size, devices = jax.tree.leaves(rows)[0].shape[0], _devices() or 1
+    blocks = -(-size // (chunk * devices)) * devices
     chunk = -(-size // blocks)
-    # The last chunk is filled up with copies of the first rows, of weight zero: one shape, one compilation.
+    # The last chunks are filled up with copies of the first rows, of weight zero: one shape, one compilation.
     index = jnp.arange(blocks * chunk)
     weight = (index < size).astype(jnp.result_type(float))
-    index = jnp.where(index < size, index, index - size)
+    index = index % size
     shaped = jax.tree.map(lambda leaf: leaf[index].reshape(blocks, chunk, *leaf.shape[1:]), rows)
-    return _sum_of_blocks(summand, shared, (shaped, weight.reshape(blocks, chunk)))
+    return _sum_of_blocks(summand, shared, fixed, (shaped, weight.reshape(blocks, chunk)))
 
 
 def in_blocks(function: Callable[[Any], Any], rows: PyTree, block: int) -> Any:
@@ -45,42 +65,72 @@ def in_blocks(function: Callable[[Any], Any], rows: PyTree, block: int) -> Any:
     return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[:size], values)
 
 
-def _weighted(summand: Summand, shared: PyTree, block: PyTree) -> Array:
+def _mesh() -> Mesh:
+    return Mesh(np.array(jax.devices()), (_AXIS,), axis_types=(AxisType.Auto,))
+
+
+def _devices() -> int:
+    """How many devices share rows here; zero for a plain sum."""
+    mesh = jax.sharding.get_abstract_mesh()
+    return mesh.shape[_AXIS] if _AXIS in mesh.axis_names else 0
+
+
+def _over_devices(function: Callable[..., Any], shared: PyTree, fixed: PyTree, blocks: PyTree) -> Any:
+    """``function(shared, fixed, blocks)``, a sum over blocks, of which every device takes its share."""
+    if not _devices():
+        return function(shared, fixed, blocks)
+
+    def part(*arguments: PyTree) -> Any:
+        return jax.lax.psum(function(*arguments), _AXIS)  # type: ignore[no-untyped-call]
+
+    whole, share = PartitionSpec(), PartitionSpec(_AXIS)  # type: ignore[no-untyped-call]
+    return jax.shard_map(part, mesh=_mesh(), in_specs=(whole, whole, share), out_specs=whole, check_vma=False)(
+        shared, fixed, blocks
+    )
+
+
+def _weighted(summand: Summand, shared: PyTree, fixed: PyTree, block: PyTree) -> Array:
     rows, weight = block
-    return jnp.sum(weight * summand(shared, rows))
+    return jnp.sum(weight * summand(shared, rows, *fixed))
 
 
-def _value_only(summand: Summand, shared: PyTree, blocks: PyTree) -> Array:
-    first = jax.eval_shape(partial(_weighted, summand), shared, jax.tree.map(lambda leaf: leaf[0], blocks))
+def _value_only(summand: Summand, shared: PyTree, fixed: PyTree, blocks: PyTree) -> Array:
+    def total(shared: PyTree, fixed: PyTree, blocks: PyTree) -> Array:
+        return _added(partial(_weighted, summand, shared, fixed), blocks)
 
-    def step(total: Array, block: PyTree) -> tuple[Array, None]:
-        return total + _weighted(summand, shared, block), None
-
-    return jax.lax.scan(step, jnp.zeros(first.shape, first.dtype), blocks)[0]
+    value: Array = _over_devices(total, shared, fixed, blocks)
+    return value
 
 
-def _forward(summand: Summand, shared: PyTree, blocks: PyTree) -> tuple[Array, Any]:
-    slope = jax.value_and_grad(partial(_weighted, summand))
+def _forward(summand: Summand, shared: PyTree, fixed: PyTree, blocks: PyTree) -> tuple[Array, Any]:
+    def total(shared: PyTree, fixed: PyTree, blocks: PyTree) -> Any:
+        return _added(partial(jax.value_and_grad(partial(_weighted, summand)), shared, fixed), blocks)
+
+    value, slope = _over_devices(total, shared, fixed, blocks)
+    return value, (slope, fixed, blocks)
+
+
+def _added(function: Callable[[PyTree], Any], blocks: PyTree) -> Any:
+    """Σ over blocks of what a function gives of each, one after the other."""
 
     def step(totals: Any, block: PyTree) -> tuple[Any, None]:
-        return jax.tree.map(jnp.add, totals, slope(shared, block)), None
+        return jax.tree.map(jnp.add, totals, function(block)), None
 
-    first = jax.eval_shape(slope, shared, jax.tree.map(lambda leaf: leaf[0], blocks))
+    first = jax.eval_shape(function, jax.tree.map(lambda leaf: leaf[0], blocks))
     zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), first)
-    (value, total), _ = jax.lax.scan(step, zeros, blocks)
-    return value, (total, blocks)
+    return jax.lax.scan(step, zeros, blocks)[0]
 
 
-def _backward(summand: Summand, residuals: PyTree, cotangent: Array) -> tuple[Any, Any]:
+def _backward(summand: Summand, residuals: PyTree, cotangent: Array) -> tuple[Any, Any, Any]:
     del summand
-    slope, blocks = residuals
-    nothing = jax.tree.map(
-        lambda leaf: (
+    slope, fixed, blocks = residuals
+
+    def nothing(leaf: Array) -> Any:
+        return (
             jnp.zeros_like(leaf) if jnp.issubdtype(leaf.dtype, jnp.inexact) else np.zeros(leaf.shape, jax.dtypes.float0)
-        ),
-        blocks,
-    )
-    return jax.tree.map(lambda leaf: cotangent * leaf, slope), nothing
+        )
+
+    return jax.tree.map(lambda leaf: cotangent * leaf, slope), *jax.tree.map(nothing, (fixed, blocks))
 
 
 _sum_of_blocks = jax.custom_vjp(_value_only, nondiff_argnums=(0,))

@@ -38,7 +38,7 @@ def available_memory() -> float | None:
     leaves; for a device with memory of its own, what is free there.
     """
     with contextlib.suppress(RuntimeError, AttributeError):
-        statistics = jax.devices()[0].memory_stats()
+        statistics = jax.local_devices()[0].memory_stats()
         if statistics and "bytes_limit" in statistics:
             return float(statistics["bytes_limit"] - statistics.get("bytes_in_use", 0))
     found = [bound for bound in (_of_machine(), _of_container(), _of_process()) if bound is not None]

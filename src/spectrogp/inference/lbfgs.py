@@ -15,8 +15,10 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import PyTree
 from scipy.optimize import minimize
 
-from ..core import Key, as_key, entry_point
+from ..core import Key, as_key, entry_point, sharing_rows
 from ..parameters import Role, partition
+from ..processes import raise_interrupts, require_equal
+from .checkpoints import fingerprint
 from .loop import Progress
 from .optimise import OPTIMISED, Fit, Model
 
@@ -53,6 +55,8 @@ def maximise_lbfgs(
     free, rest = partition(model, *roles)
     free = jax.tree.map(jnp.asarray, free)
     start, unravel = ravel_pytree(free)
+    if sharing_rows():
+        require_equal(fingerprint((free, rest, data)), "model and data")
 
     def slope(raw: Array) -> tuple[Array, Array]:
         return _slope(raw, free, rest, data)
@@ -98,6 +102,7 @@ def _lbfgs(
 
     def evaluate(raw: np.ndarray) -> tuple[float, np.ndarray]:
         nonlocal value, best
+        raise_interrupts()
         here, gradient = (np.asarray(part, np.float64) for part in slope(jnp.asarray(raw)))
         if not (np.isfinite(here) and np.all(np.isfinite(gradient))):
             return 1e10, np.zeros(len(raw))  # the line search steps back from where a factorisation failed

@@ -19,8 +19,9 @@ from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
-from ..core import at_least
+from ..core import at_least, sharing_rows
 from ..files import FilePath
+from ..processes import first_file, raise_interrupts, require_equal, speaks
 from .checkpoints import Checkpoint, fingerprint, is_key, load_checkpoint, save_checkpoint
 
 Progress = Callable[[int, int, float], None]  # steps done, steps in all, objective
@@ -33,7 +34,8 @@ class Run:
     Args:
         progress: Called after every chunk as ``progress(done, steps, objective)``; ``progress_bar`` makes one.
         checkpoint: A file that state and records are written to as the run goes on, and from which a run that finds it
-            goes on: with the same result, bit for bit, as if it had never stopped.
+            goes on: with the same result, bit for bit, as if it had never stopped. Of several processes
+            (``distributed``) the first writes it, and any number of them can go on.
         chunk: Steps that one compiled program makes, between which the run can be shown, kept and interrupted.
         save_every: Chunks between two checkpoints.
         workers: Threads that chains are shared among, at most; None for one on every core. The draws are the same, bit
@@ -102,9 +104,11 @@ def run_in_chunks(
     records: list[Any] = []
     done, chunk, renewed = 0, run.chunk, None
     path = None if run.checkpoint is None else Path(run.checkpoint)
-    mark = "" if path is None else fingerprint((step, state, data, chunk))
-    if path is not None and path.exists():
-        state, before, done, renewed = load_checkpoint(path, mark, state, _no_records(step, state, data), steps)
+    mark = fingerprint((step, state, data, chunk)) if path is not None or sharing_rows() else ""
+    require_equal(mark, "model, data, key and settings")
+    found = None if path is None else _found(path, mark, state, _no_records(step, state, data), steps)
+    if found is not None:
+        state, before, done, renewed = found
         try:
             _finite(step, before, 0)
         except FloatingPointError as error:
@@ -118,7 +122,7 @@ def run_in_chunks(
         return jax.tree.map(lambda *parts: np.concatenate(parts)[:done], *parts)
 
     def save() -> None:
-        if path is not None:
+        if path is not None and speaks():
             records[:] = [joined()]
             save_checkpoint(path, mark, Checkpoint(state, records[0], done, renewed))
 
@@ -135,6 +139,7 @@ def run_in_chunks(
             state, done = reached, done + count
             if run.progress is not None:
                 run.progress(done, steps, float(np.mean(values)))
+            raise_interrupts()
             if stop is not None and stop(step.objective(joined())):
                 break
             if done < steps and (done // chunk) % run.save_every == 0:
@@ -151,6 +156,12 @@ def whole(result: Any) -> Any:
     if result.interrupted:
         raise KeyboardInterrupt
     return result
+
+
+def _found(path: Path, mark: str, state: PyTree, records: PyTree, steps: int) -> Checkpoint | None:
+    """What the checkpoint of this run holds, where there is one."""
+    with first_file(path) as there:
+        return None if there is None else load_checkpoint(there, mark, state, records, steps)
 
 
 def _finite(step: AbstractStep, records: PyTree, done: int) -> np.ndarray:
@@ -197,7 +208,7 @@ def progress_bar(description: str = "fitting") -> Iterator[Progress]:
     """
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), TextColumn("{task.completed}/{task.total}"))
     more = (TextColumn("{task.fields[objective]}"), TimeRemainingColumn())
-    with Bar(*columns, *more, console=Console(stderr=True)) as bar:
+    with Bar(*columns, *more, console=Console(stderr=True), disable=not speaks()) as bar:
         task = bar.add_task(description, total=None, objective="")
 
         def show(done: int, steps: int, objective: float) -> None:

@@ -89,7 +89,8 @@ def maximise(
         optimiser: Learning rate, minibatches and averages.
         roles: Which parameters move.
         refresh: Gives new data of the same shapes for the current model after every ``refresh.every`` steps, such as
-            ``models.Refresh`` does with neighbours; or None.
+            ``models.Refresh`` does with neighbours; or None. Where they are drawn at random, ``refresh.at(step)`` is
+            the function that gives them at a step, as of ``large.Batches``.
         run: Progress and checkpoints.
     """
     key = as_key(key)
@@ -106,7 +107,10 @@ def maximise(
 
     def renew(state: _State, index: int, data: Any) -> Any:
         due = index > 0 and index // refresh.every != (index - run.chunk) // refresh.every
-        return refresh(eqx.combine(*state[:2], rest)) if due else data
+        if not due:
+            return data
+        drawn = refresh.at(index) if hasattr(refresh, "at") else refresh
+        return drawn(eqx.combine(*state[:2], rest))
 
     (free, q, _, mean), history, interrupted = run_in_chunks(
         step,

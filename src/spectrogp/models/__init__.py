@@ -20,6 +20,7 @@ from .neighbours import (
     Neighbourhoods,
     Refresh,
     conditional_moments,
+    mean_lengthscales,
     random_order,
 )
 from .online import OnlineGP
@@ -61,6 +62,7 @@ __all__ = [
     "conditional_moments",
     "grid_groups",
     "likelihoods",
+    "mean_lengthscales",
     "random_order",
     "relative_jitter",
     "require_collapsed",

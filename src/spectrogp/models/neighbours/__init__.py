@@ -1,7 +1,7 @@
 """Nearest neighbours: how they are found, the sets of them, and the models that condition on them."""
 
 from .model import AbstractNeighbourModel, FullScaleGP, NeighbourGP, conditional_moments, joint
-from .search import Metric, random_order
+from .search import Metric, mean_lengthscales, random_order
 from .sets import Neighbourhoods, Refresh
 
 __all__ = [
@@ -13,5 +13,6 @@ __all__ = [
     "Refresh",
     "conditional_moments",
     "joint",
+    "mean_lengthscales",
     "random_order",
 ]

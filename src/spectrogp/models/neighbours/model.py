@@ -107,12 +107,12 @@ class NeighbourGP(AbstractNeighbourModel):
         del key
         arrays, rest = eqx.partition(self, eqx.is_array)
 
-        def summand(arrays: Any, members: Array) -> Array:
+        def summand(arrays: Any, members: Array, rows: Data) -> Array:
             model: NeighbourGP = eqx.combine(arrays, rest)
-            y, K, _, _ = joint(model, data.data, members)
+            y, K, _, _ = joint(model, rows, members)
             return jax.vmap(conditional_log_density)(y, K)
 
-        return data.scale * chunked_sum(summand, arrays, jnp.asarray(data.members), _CHUNK)
+        return data.scale * chunked_sum(summand, arrays, jnp.asarray(data.members), _CHUNK, (data.data,))
 
     def conditionals(self, data: Neighbourhoods) -> Callable[[Data, Array], Conditionals]:
         del data

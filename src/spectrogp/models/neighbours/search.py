@@ -140,6 +140,17 @@ class LengthscaleFeatures(NamedTuple):
         return X / self.lengthscale
 
 
+@entry_point
+def mean_lengthscales(kernel: AbstractKernel, X: np.ndarray) -> np.ndarray:
+    """The lengthscale ``[d]`` of each input: its geometric mean over components and inputs ``X [n, d]``.
+
+    Args:
+        kernel: A kernel, realised.
+        X: Inputs; a few hundred will do.
+    """
+    return LengthscaleFeatures.of(kernel, np.asarray(X)).lengthscale
+
+
 class CorrelationFeatures(NamedTuple):
     """Features whose squared distances are about −2 log of a kernel's correlation at short lags.
 
