@@ -68,7 +68,10 @@ def inputs(X: Any, name: str = "X") -> Array:
         if traced(X):
             array = jnp.asarray(X, dtype=X.dtype if jnp.issubdtype(X.dtype, jnp.floating) else float)
         else:  # in NumPy: JAX would compile every operation for every shape
-            array = np.asarray(X, dtype=jax.dtypes.canonicalize_dtype(float))
+            array = np.asarray(X)
+            if array.dtype.kind == "O":  # None would be NaN
+                raise TypeError("these are objects")
+            array = array.astype(jax.dtypes.canonicalize_dtype(float), copy=False)
     except (TypeError, ValueError) as error:
         raise TypeError(f"{name} must be an array of numbers [n, d], got {type(X).__name__}: {error}") from error
     array = array[:, None] if array.ndim == 1 else array
