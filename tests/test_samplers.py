@@ -12,6 +12,7 @@ import pytest
 from benchmarks.measure import counting_programs
 from scipy.special import polygamma
 
+from spectrogp.core import cores
 from spectrogp.inference import NUTS, SAMPLERS, SGHMC, AbstractSampler, Run, mean_error, sample, std_error
 from spectrogp.models import AbstractObjective, Data
 from spectrogp.parameters import Real
@@ -161,3 +162,14 @@ def test_chains_side_by_side_are_those_one_after_the_other(row, short):
     assert same(alone, short)
     # Chains differ from each other: each has a key of its own.
     assert len(np.unique(alone.log_joint[:, 0])) == row.sampler.chains
+
+
+@pytest.mark.parametrize(
+    ("told", "most"), [("1", 1), ("100000", np.inf), ("", np.inf), ("many", np.inf), ("0", np.inf)]
+)
+def test_cores_are_no_more_than_were_told(told, most, monkeypatch):
+    """``NPROC`` bounds them, as it bounds XLA's threads; whatever is no number of cores bounds nothing."""
+    monkeypatch.delenv("NPROC", raising=False)
+    mine = cores()
+    monkeypatch.setenv("NPROC", told)
+    assert cores() == min(mine, most)

@@ -17,8 +17,10 @@ Result = TypeVar("Result")
 
 
 def cores() -> int:
-    """The processor cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """The processor cores that this process may use: no more than ``NPROC``, which tells XLA the same."""
+    mine = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    told = os.environ.get("NPROC", "")
+    return min(mine, int(told)) if told.isdigit() and int(told) else mine
 
 
 def side_by_side(function: Callable[[Item], Result], items: Iterable[Item], workers: int) -> list[Result]:
