@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 from jax import Array
+from threadpoolctl import threadpool_limits
 
 from .. import models
 from ..core import as_numbers, refuse_forked
@@ -104,7 +105,8 @@ def fit(
         initial = _initial_values(settings, seen.X, seen.y, seen.error, seed, X_scale)
     announce(initial)
     if settings.kernel_for(data.X.shape[1]) == "matern":
-        return _fit_in_linear_time(settings, (data,), initial, seed, shown, of_posterior, places["posterior"])
+        with threadpool_limits(1, "blas"):  # of small matrices: threads that wait for each other take whole cores
+            return _fit_in_linear_time(settings, (data,), initial, seed, shown, of_posterior, places["posterior"])
     if settings.climbs(*data.X.shape):
         return _fit_by_ladder(settings, data, initial, seed, of_optimum, of_posterior)
     kernel, likelihood, failures = _begin(settings, initial, seen, seed, of_optimum)
