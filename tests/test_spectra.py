@@ -11,6 +11,7 @@ import pytest
 import reference
 import spectrogp as sg
 import zoo
+from spectrogp.spectra import local_frequency
 from zoo import DIMENSIONS, KERNELS, broadened, diagonal, double, functions, half_inverse, inputs, same
 
 kernels = sg.kernels
@@ -535,3 +536,14 @@ def test_bad_inputs_are_refused(transform):
 def test_a_list_of_numbers_is_one_column():
     X, s = inputs(N, 1), np.linspace(-2, 2, 21)
     assert np.array_equal(sg.spectrogram(PLAIN, X[:, 0], s), sg.spectrogram(PLAIN, X, s))
+
+
+def test_frequencies_alone_are_those_of_the_spectrum():
+    """Of two components and two inputs, where frequencies change."""
+
+    def frequency(X):
+        return jnp.stack([jnp.stack([2.0 + X[:, 0], X[:, 1] ** 2], 1), jnp.stack([5.0 * X[:, 1], 1.0 - X[:, 0]], 1)], 1)
+
+    kernel = sg.kernels.ConvolutionalSpectral(lambda X: 0.5 + X[:, :1] ** 2, frequency, np.array([1.0, 0.5]))
+    X = np.random.default_rng(0).normal(size=(5, 2))
+    np.testing.assert_allclose(local_frequency(kernel, X), sg.local_spectrum(kernel, X).frequency, rtol=1e-12)

@@ -105,8 +105,7 @@ def fit(
         initial = _initial_values(settings, seen.X, seen.y, seen.error, seed, X_scale)
     announce(initial)
     if settings.kernel_for(data.X.shape[1]) == "matern":
-        with threadpool_limits(1, "blas"):  # of small matrices: threads that wait for each other take whole cores
-            return _fit_in_linear_time(settings, (data,), initial, seed, shown, of_posterior, places["posterior"])
+        return _fit_in_linear_time(settings, (data,), initial, seed, shown, of_posterior, places["posterior"])
     if settings.climbs(*data.X.shape):
         return _fit_by_ladder(settings, data, initial, seed, of_optimum, of_posterior)
     kernel, likelihood, failures = _begin(settings, initial, seen, seed, of_optimum)
@@ -132,6 +131,8 @@ def fit(
     return Fitted(model, given, posterior, initial, history, diagnostics)
 
 
+# Matrices are small: threads of BLAS that wait for each other would take whole cores.
+@threadpool_limits.wrap(limits=1, user_api="blas")  # type: ignore[untyped-decorator]
 def _fit_in_linear_time(
     settings: Settings,
     data: tuple[Data, ...],

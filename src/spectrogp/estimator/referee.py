@@ -94,8 +94,10 @@ def _power(components: Moments) -> np.ndarray:
 def _repeated(model: MarkovGP, record: _Stretch, components: Moments, initial: InitialValues) -> dict[int, int]:
     """Components that hardly turn against a stronger one in all the data: which that is."""
     first = fundamentals(initial)
+    if len(first) == 1:
+        return {}
     X = np.linspace(record.t[0], record.t[-1], CENTRES)[:, None]
-    frequency = np.abs(np.asarray(local_frequency(model.realise().kernel, X))[:, first, 0])
+    frequency = np.abs(np.asarray(local_frequency(model.kernel, X))[:, first, 0])
     order = np.argsort(-_power(components)[first])
     turns = np.mean(np.abs(frequency[:, :, None] - frequency[:, None]), axis=0) * (record.t[-1] - record.t[0])
     return {
