@@ -388,3 +388,18 @@ def test_components_that_explain_nothing_are_left_out(monkeypatch):
     asked = sg.SpectralGPRegressor(n_components=2, random_state=0).fit(t, y)
     assert asked.initial_values_.frequency.shape[1] == 2
     assert any("components 1 and 2 have the same frequency" in said for said in asked.warnings_)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(DATA is None, reason="SPECTROGP_DATA names no directory with the real records")
+def test_a_fast_background_beside_a_slow_one_is_judged_by_its_evidence():
+    """Sunspots to 1979: what a fit leaves over is white, since its slow background takes the fast one in, but without
+    the fast one the evidence is six nats lower and the cycle is forecast worse."""
+    rows = np.genfromtxt(Path(DATA) / "first/sunspots_train.csv", delimiter=",", skip_header=1)
+    later = np.genfromtxt(Path(DATA) / "first/sunspots_test.csv", delimiter=",", skip_header=1)
+    model = sg.SpectralGPRegressor(random_state=0).fit(rows[:, 0], rows[:, 1])
+    backgrounds = [term for term in model.model_.terms if term.phase is None]
+    assert len(backgrounds) == 2
+    mean, std = model.predict(later[:, 0], return_std=True)
+    assert np.sqrt(np.mean((mean - later[:, 1]) ** 2)) < 31.0  # that of scikit-learn's best periodic process
+    assert np.mean(np.abs(mean - later[:, 1]) < 1.645 * std) > 0.8

@@ -14,7 +14,6 @@ from ..inference import CONVERGED, Optimum, Progress
 from ..initialise import (
     HARMONICS,
     InitialValues,
-    fit_null,
     fundamentals,
     likely_smoothness,
     markov_from,
@@ -91,7 +90,7 @@ def fit_markov(
         data = tuple(_some(part) for part in data)
         rungs = _fit_short(initial, data, n_starts, work)
         if len(data) == 1:
-            rungs = _with_doubtful_background(rungs, doubtful, data[0], work)
+            rungs = _with_doubtful_background(rungs, doubtful, work)
     if np.any(inside):
         rungs = [_for_single_rows(rung, inside) for rung in rungs]
     top = rungs[0]
@@ -164,8 +163,13 @@ def _fit_short(initial: InitialValues, data: Channels, n_starts: int, work: Work
     if _density(candidates[-1]) - _density(coherent[0]) > APART:
         kept += finished(candidates[-1])
     ladders = [along_ladder(rung, first, len(scales), other_of(start), work) for rung, start in kept]
-    every = [sorted(rungs.values(), key=lambda rung: -rung.evidence) for rungs in ladders]
-    ranked = max(every, key=lambda rungs: rungs[0].evidence)
+    best = max(ladders, key=lambda rungs: max(rung.evidence for rung in rungs.values()))
+    return _that_count(list(best.values()), work)
+
+
+def _that_count(rungs: list[Rung], work: Work) -> list[Rung]:
+    """The best, at its optimum, and those that are nearly as likely."""
+    ranked = sorted(rungs, key=lambda rung: -rung.evidence)
     if ranked[0].optimum.decrement > CONVERGED:
         ranked[0] = climb(work, ranked[0].lanes, ranked[0].model, LAST)
     return ranked[:1] + [rung for rung in ranked[1:] if ranked[0].evidence - rung.evidence < NEGLIGIBLE]
@@ -196,21 +200,26 @@ def _without_doubtful_background(initial: InitialValues) -> tuple[InitialValues,
     )
 
 
-def _with_doubtful_background(rungs: list[Rung], doubtful: InitialValues, data: Data, work: Work) -> list[Rung]:
-    """With a background that may be none, where the residuals show it and the evidence says so."""
+def _with_doubtful_background(rungs: list[Rung], doubtful: InitialValues, work: Work) -> list[Rung]:
+    """With a background that may be none, where the evidence says so."""
     if not len(doubtful.background_amplitude):
-        return rungs
-    top = rungs[0]
-    order = np.argsort(np.asarray(data.X)[:, 0], kind="stable")
-    t, y, error = (np.asarray(part)[order] for part in (data.X[:, 0], data.y, data.error))
-    residual = y - np.asarray(top.model.predict(data, t[:, None]).mean)
-    if not fit_null(t, residual, error)[0].processes:
         return rungs
     nothing = dataclasses.replace(doubtful, gain=np.zeros_like(doubtful.gain))
     more = markov_from(nothing, float(doubtful.scale[0])).terms
-    model = eqx.tree_at(lambda m: m.kernel, top.model, Sum(*top.model.terms, *more))
-    found = climb(work, *with_lanes(model, top.lanes.timeline), LAST)
-    return [found] if found.evidence > top.evidence else rungs
+
+    def beside(rung: Rung, terms: Any, likelihood: Any) -> Rung:
+        model = eqx.tree_at(
+            lambda m: (m.kernel, m.likelihood), rung.model, (Sum(*rung.model.terms, *terms), likelihood)
+        )
+        return climb(work, *with_lanes(model, rung.lanes.timeline), LAST)
+
+    found = beside(rungs[0], more, rungs[0].model.likelihood)
+    if found.evidence < rungs[0].evidence:
+        return rungs
+    fitted = found.model
+    return _that_count(
+        [found, *(beside(rung, fitted.terms[-len(more) :], fitted.likelihood) for rung in rungs[1:])], work
+    )
 
 
 def _hopeless(rung: Rung, best: Rung) -> bool:
