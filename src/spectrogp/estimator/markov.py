@@ -163,8 +163,8 @@ def _fit_short(initial: InitialValues, data: Channels, n_starts: int, work: Work
     if _density(candidates[-1]) - _density(coherent[0]) > APART:
         kept += finished(candidates[-1])
     ladders = [along_ladder(rung, first, len(scales), other_of(start), work) for rung, start in kept]
-    best = max(ladders, key=lambda rungs: max(rung.evidence for rung in rungs.values()))
-    return _that_count(list(best.values()), work)
+    highest = max(ladders, key=lambda rungs: max(rung.evidence for rung in rungs.values()))
+    return _that_count(list(highest.values()), work)
 
 
 def _that_count(rungs: list[Rung], work: Work) -> list[Rung]:
