@@ -16,7 +16,7 @@ from ..parameters import summary
 from ..posterior import Band, Posterior, Prediction, Spectrogram
 from .channels import ChannelsMixin, by_channel
 from .diagnosing import DiagnosisMixin
-from .reporting import MAX_DRAWS, oscillations, report
+from .reporting import averaged_over, oscillations, report
 from .times import like, numbers_of
 from .units import Units
 
@@ -80,7 +80,7 @@ class FittedMixin(ChannelsMixin, DiagnosisMixin):
         _say_if_far(rows, np.asarray(getattr(self.data_, "data", self.data_).X))
         mean = self.y_mean_ + self.y_scale_ * inside.function.mean
         if return_cov:
-            covariance = self._predictive.covariance(self.data_, rows, noise=noise, max_draws=MAX_DRAWS)
+            covariance = self._predictive.covariance(self.data_, rows, noise=noise, max_draws=averaged_over(self))
             return mean, self.y_scale_**2 * _finite(covariance)
         # The deviation is scaled, not the variance: that of tiny outputs would be zero.
         return (mean, self.y_scale_ * (inside.output if noise else inside.function).std) if return_std else mean
@@ -171,7 +171,7 @@ class FittedMixin(ChannelsMixin, DiagnosisMixin):
             of the outputs.
         """
         rows = self._inputs(X)
-        band = self._predictive.components(self.data_, rows, as_level(level), max_draws=MAX_DRAWS)
+        band = self._predictive.components(self.data_, rows, as_level(level), max_draws=averaged_over(self))
         return self._labelled(X, band.map(lambda part: self.y_scale_ * _finite(part)))
 
     def instantaneous_frequency(self, X: Any, level: float = 0.9) -> Band:
@@ -358,7 +358,7 @@ class FittedMixin(ChannelsMixin, DiagnosisMixin):
             rows,
             np.asarray(error) / self.y_scale_,
             y=None if y is None else (np.asarray(y) - self.y_mean_) / self.y_scale_,
-            max_draws=MAX_DRAWS,
+            max_draws=averaged_over(self),
         )
         _finite(inside.output.variance + inside.output.mean)
         return inside

@@ -23,7 +23,9 @@ ROWS = 2000  # that a report looks at, at most
 DRAWS = 200  # likewise
 GRID = 400, 1200  # inputs at which functions are shown: so many to a cycle, but at least and at most these
 TO_A_CYCLE = 16.0
-MAX_DRAWS = 50  # that predictions average over: each costs as much as a prediction at the optimum
+# Draws that predictions average over: each costs as much as a prediction at the optimum. More of them where that is
+# little, as in linear time of few rows: forecasts by 50 differ from seed to seed by what a reader can see.
+FEW_DRAWS, MANY_DRAWS, ROWS_READ = 50, 400, 100_000
 COMPONENTS = 6  # that are drawn one by one, at most
 INPUTS = 3  # along which spectrograms are shown, at most
 
@@ -165,11 +167,21 @@ def _components(estimator: Any, at: np.ndarray, count: int, level: float) -> Ban
         return None
     try:
         inside = estimator.posterior_.components(
-            estimator.data_, estimator._units.inputs(at), level, max_draws=MAX_DRAWS
+            estimator.data_, estimator._units.inputs(at), level, max_draws=averaged_over(estimator)
         )
     except TypeError:  # a kernel that is no sum of components
         return None
     return inside.map(lambda part: estimator.y_scale_ * part)
+
+
+def averaged_over(estimator: Any) -> int:
+    """Draws that predictions average over: half as many for twice as many rows, so that few programs serve."""
+    if not isinstance(estimator.model_, MarkovGP):
+        return FEW_DRAWS
+    draws = MANY_DRAWS
+    while draws > FEW_DRAWS and draws * estimator.data_.size > ROWS_READ:
+        draws //= 2
+    return draws
 
 
 def _rows(prediction: Prediction, rows: slice) -> Prediction:
