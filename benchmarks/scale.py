@@ -106,7 +106,7 @@ def cluster(workers: int) -> Any:
     import distributed
 
     with (
-        distributed.LocalCluster(workers, threads_per_worker=1, dashboard_address=None) as local,
+        distributed.LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None) as local,
         distributed.Client(local) as client,
     ):
         yield client
