@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from contextvars import copy_context
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from threadpoolctl import ThreadpoolController
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -21,6 +24,17 @@ def cores() -> int:
     mine = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     told = os.environ.get("NPROC", "")
     return min(mine, int(told)) if told.isdigit() and int(told) else mine
+
+
+def one_blas_thread() -> AbstractContextManager[Any]:
+    """Inside, BLAS uses one thread: of small matrices, those that wait for each other would take whole cores."""
+    return _blas().limit(limits=1, user_api="blas")
+
+
+@functools.cache
+def _blas() -> ThreadpoolController:
+    """Libraries are looked for once, which takes as long as a small fit's smallest step."""
+    return ThreadpoolController()
 
 
 def side_by_side(function: Callable[[Item], Result], items: Iterable[Item], workers: int) -> list[Result]:
