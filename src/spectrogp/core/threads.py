@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from contextvars import copy_context
+from contextvars import ContextVar, copy_context
 from typing import Any, TypeVar
 
 import jax
@@ -18,9 +18,16 @@ from threadpoolctl import ThreadpoolController
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+_sharing: ContextVar[bool] = ContextVar("sharing", default=False)  # whether this thread is one of several
+
 
 def cores() -> int:
-    """The processor cores that this process may use: no more than ``NPROC``, which tells XLA the same."""
+    """The processor cores that this thread may share its work among: one where ``side_by_side`` has done so already.
+
+    They are those of the process, no more than ``NPROC``, which tells XLA the same.
+    """
+    if _sharing.get():
+        return 1
     mine = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     told = os.environ.get("NPROC", "")
     return min(mine, int(told)) if told.isdigit() and int(told) else mine
@@ -48,9 +55,45 @@ def side_by_side(function: Callable[[Item], Result], items: Iterable[Item], work
     double = jnp.result_type(float) == np.float64
 
     def work(item: Item) -> Result:
+        _sharing.set(True)  # in the context of this item
         with jax.enable_x64(double):
             return function(item)
 
     with ThreadPoolExecutor(min(workers, len(items))) as pool:
         waiting = [pool.submit(copy_context().run, work, item) for item in items]
-        return [each.result() for each in waiting]
+        try:
+            return [each.result() for each in waiting]
+        finally:  # after an error, or Ctrl-C, those that have not begun are left
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+_known: set[Hashable] = set()
+
+
+def in_pieces(function: Callable[[Any], Any], rows: Any, size: int, program: Hashable) -> Any:
+    """``function(rows)``, for a compiled function of each row alone, in pieces of one size that threads share.
+
+    Pieces of one size are one program, for any number of rows; the last is filled up with copies of its last row.
+
+    Args:
+        function: Of a tree of arrays with the rows as leading axis; so is its result, which becomes NumPy's.
+        rows: Those arrays.
+        size: Rows of a piece.
+        program: What the compiled program depends on, beside the shapes of rows: the first time that it is met one
+            thread compiles for all.
+    """
+    arrays, structure = jax.tree.flatten(rows)
+    count = len(arrays[0])
+    key = (program, size, tuple((array.shape[1:], array.dtype) for array in arrays))
+
+    def piece(start: int) -> Any:
+        chosen = np.minimum(np.arange(start, start + size), count - 1)
+        found = function(jax.tree.unflatten(structure, [array[chosen] for array in arrays]))
+        return jax.tree.map(lambda leaf: np.asarray(leaf)[: count - start], found)
+
+    starts = range(0, count, size)
+    with one_blas_thread():
+        alone = [] if key in _known else [piece(0)]
+        _known.add(key)
+        parts = alone + side_by_side(piece, starts[len(alone) :], cores())
+    return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)

@@ -224,7 +224,8 @@ def _chain(steps: np.ndarray, amplitude: Any, lengthscale: Any, order: Any, freq
         after = np.einsum("ij...,kl...->ikjl...", rotation, after).reshape(2 * d, 2 * d, *after.shape[2:])
         log_Q = 2.0 * log_Q
     log_determinant = -log_Q - len(here) * (len(steps) + 1) * np.log(np.square(amplitude))
-    return _Chain(*(np.moveaxis(part, (0, 1), (-2, -1)) for part in (here, after)), log_determinant)
+    here, after = (np.moveaxis(part, (0, 1), (-2, -1)) for part in (here, after))
+    return _Chain(here, after, log_determinant)
 
 
 def _places(chains: list[_Chain]) -> tuple[int, list[int]]:
