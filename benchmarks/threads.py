@@ -66,7 +66,7 @@ def linear_time() -> Call:
 
 def chains() -> Call:
     model, data = _exact()
-    sampler = NUTS(warmup=4, chains=2, max_treedepth=4)
+    sampler = NUTS(warmup=4, chains=2, doublings=4)
     return lambda: sample(sampler, model, data, draws=4, key=0, warn=False)
 
 
