@@ -60,7 +60,7 @@ class AbstractNeighbourModel(AbstractModel):
             return _predict(self, data, jnp.asarray(X), jnp.asarray(near))
         bare = jax.tree.map(jnp.asarray, dataclasses.replace(data, near=None))
         leaves, structure = jax.tree.flatten((self, bare))
-        shapes = tuple(leaf if callable(leaf) else (np.shape(leaf), np.result_type(leaf)) for leaf in leaves)
+        shapes = tuple(leaf if callable(leaf) else (np.shape(leaf), jnp.result_type(leaf)) for leaf in leaves)
 
         def piece(rows: tuple[np.ndarray, np.ndarray]) -> Moments:
             return _predict(self, bare, *map(jnp.asarray, rows))
