@@ -70,7 +70,22 @@ def side_by_side(function: Callable[[Item], Result], items: Iterable[Item], work
 _known: set[Hashable] = set()
 
 
-def in_pieces(function: Callable[[Any], Any], rows: Any, size: int, program: Hashable) -> Any:
+def is_new(function: Hashable, arguments: Any) -> bool:
+    """Whether a compiled function is met for the first time with arguments of these shapes: then one thread compiles.
+
+    Args:
+        function: The function.
+        arguments: A tree of arrays, and of what programs are compiled for.
+    """
+    leaves, structure = jax.tree.flatten(arguments)
+    kinds = tuple(leaf if callable(leaf) else (np.shape(leaf), jnp.result_type(leaf)) for leaf in leaves)
+    key = (function, structure, kinds)
+    new = key not in _known
+    _known.add(key)
+    return new
+
+
+def in_pieces(function: Callable[[Any], Any], rows: Any, size: int, shared: Any) -> Any:
     """``function(rows)``, for a compiled function of each row alone, in pieces of one size that threads share.
 
     Pieces of one size are one program, for any number of rows; the last is filled up with copies of its last row.
@@ -79,21 +94,19 @@ def in_pieces(function: Callable[[Any], Any], rows: Any, size: int, program: Has
         function: Of a tree of arrays with the rows as leading axis; so is its result, which becomes NumPy's.
         rows: Those arrays.
         size: Rows of a piece.
-        program: What the compiled program depends on, beside the shapes of rows: the first time that it is met one
-            thread compiles for all.
+        shared: What else the compiled program is given, which tells whether there is one already.
     """
-    arrays, structure = jax.tree.flatten(rows)
-    count = len(arrays[0])
-    key = (program, size, tuple((array.shape[1:], array.dtype) for array in arrays))
+    count = len(jax.tree.leaves(rows)[0])
+
+    def some(start: int) -> Any:
+        chosen = np.minimum(np.arange(start, start + size), count - 1)
+        return jax.tree.map(lambda array: array[chosen], rows)
 
     def piece(start: int) -> Any:
-        chosen = np.minimum(np.arange(start, start + size), count - 1)
-        found = function(jax.tree.unflatten(structure, [array[chosen] for array in arrays]))
-        return jax.tree.map(lambda leaf: np.asarray(leaf)[: count - start], found)
+        return jax.tree.map(lambda leaf: np.asarray(leaf)[: count - start], function(some(start)))
 
     starts = range(0, count, size)
     with one_blas_thread():
-        alone = [] if key in _known else [piece(0)]
-        _known.add(key)
+        alone = [piece(0)] if is_new("in_pieces", (some(0), shared)) else []
         parts = alone + side_by_side(piece, starts[len(alone) :], cores())
     return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)

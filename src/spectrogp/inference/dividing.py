@@ -15,10 +15,10 @@ import jax.numpy as jnp
 from jax import Array
 from jaxtyping import PyTree
 
-from ..core import cores, one_blas_thread, rows_divided, sharing_rows, side_by_side
+from ..core import cores, is_new, one_blas_thread, rows_divided, sharing_rows, side_by_side
 from ..models import AbstractObjective
 
-LEAST = 2**17  # covariances that a thread has to compute, at least: fewer are done sooner than handed out
+LEAST = 2**18  # covariances that a thread has to compute, at least: fewer are done sooner than handed out
 
 Slope = tuple[Array, PyTree]  # a value and its gradient
 
@@ -49,7 +49,7 @@ class Divided:
     """
 
     def __init__(self, slope: Callable[..., Slope], parts: int) -> None:
-        self._slope, self._parts, self._compiled = slope, parts, False
+        self._slope, self._parts, self._begun = slope, parts, False
 
     def __call__(self, *arguments: Any) -> Slope:
         """The same as ``slope`` gives, but for rounding."""
@@ -60,8 +60,9 @@ class Divided:
             return found
 
         with one_blas_thread():
-            alone = [] if self._compiled else [one(0)]  # threads that find no program would each compile it
-            self._compiled = True
+            # Threads that find no program would each compile it.
+            alone = [one(0)] if not self._begun and is_new(self._slope, (arguments, self._parts)) else []
+            self._begun = True
             every = alone + side_by_side(one, range(len(alone), self._parts), self._parts)
         return _mean(every)
 

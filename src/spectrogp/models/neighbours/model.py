@@ -59,13 +59,11 @@ class AbstractNeighbourModel(AbstractModel):
         if len(X) <= PIECE or not self.apart or traced(self, data, X):
             return _predict(self, data, jnp.asarray(X), jnp.asarray(near))
         bare = jax.tree.map(jnp.asarray, dataclasses.replace(data, near=None))
-        leaves, structure = jax.tree.flatten((self, bare))
-        shapes = tuple(leaf if callable(leaf) else (np.shape(leaf), jnp.result_type(leaf)) for leaf in leaves)
 
         def piece(rows: tuple[np.ndarray, np.ndarray]) -> Moments:
             return _predict(self, bare, *map(jnp.asarray, rows))
 
-        return in_pieces(piece, (np.asarray(X), np.asarray(near)), PIECE, (structure, shapes))
+        return in_pieces(piece, (np.asarray(X), np.asarray(near)), PIECE, (self, bare))
 
     def joint_covariance(self, data: Neighbourhoods, X: Array) -> Array:
         """Joint posterior covariance ``[t, t]`` of f at inputs ``X``.
