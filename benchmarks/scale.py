@@ -2,9 +2,10 @@
 
 Signals of 200 to 400 irregular rows, an oscillation each, by the default call; ten more are bad (missing values, a
 constant, two rows). The first part of them is fitted by one worker and by two, for the CPU seconds of a signal and the
-gain from a second worker; then all by two workers, of which one is killed (-9) midway; then, in a run of its own, the
-scheduler is killed and started anew. Signals of two rows tell what a signal costs beside its fit. From these figures a
-simulation of the schedule says what other numbers of signals and machines would take. ``--quick`` takes few signals.
+gain from a second worker; then all by two workers, of which one is killed (-9) midway; then, of the first part again,
+the scheduler is killed and started anew. Signals of two rows tell what a signal costs beside its fit. From these
+figures a simulation of the schedule says what other numbers of signals and machines would take. ``--quick`` takes few
+signals.
 At the end, one fit by two processes (``benchmarks.together``).
 """
 
@@ -36,6 +37,7 @@ from .measure import processor
 console = Console(highlight=False)
 
 ROWS = 300  # of a signal, on average
+PARTS = ("steady", "killed", "restarted", "beside", "simulated", "together")
 
 
 # Data
@@ -106,7 +108,7 @@ def cluster(workers: int) -> Any:
     import distributed
 
     with (
-        distributed.LocalCluster(workers, threads_per_worker=1, dashboard_address=None) as local,
+        distributed.LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None) as local,
         distributed.Client(local) as client,
     ):
         yield client
@@ -160,9 +162,10 @@ def wait_for(condition: Callable[[], bool], running: Running) -> None:
 
 def killed_worker(path: Path, names: list[str], out: Path) -> dict[str, Any]:
     """One of two workers is killed while both are at work."""
+    before = parts(out)
     with cluster(2) as client:
         running = Running(path, out, client)
-        wait_for(lambda: parts(out) >= 2, running)
+        wait_for(lambda: parts(out) >= before + 2, running)
         victim = next(iter(client.run(os.getpid).values()))
         os.kill(victim, signal.SIGKILL)
         return judged(running.result(), out, names)
@@ -255,40 +258,46 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])  # type: ignore[union-attr]
     parser.add_argument("--signals", type=int, default=1000)
     parser.add_argument("--quick", action="store_true", help="40 signals")
+    parser.add_argument("--parts", nargs="*", default=list(PARTS), choices=list(PARTS), help="some of the parts only")
     parser.add_argument("--out", type=Path, default=Path("out/scale"))
     options = parser.parse_args()
     count = 40 if options.quick else options.signals
     options.out.mkdir(parents=True, exist_ok=True)
-    record: dict[str, Any] = {"processor": processor(), "cores": os.cpu_count(), "signals": count}
+    kept = options.out / "scale.json"
+    record: dict[str, Any] = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {}
+    record |= {"processor": processor(), "cores": os.cpu_count(), "signals": count}
 
     def keep(name: str, value: Any) -> None:
         record[name] = value
-        (options.out / "scale.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+        kept.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
         console.print(f"{name}: {value}")
 
     some, every = options.out / "some.parquet", options.out / "all.parquet"
-    write_signals(some, max(count // 5, 12), 0)
+    few = write_signals(some, max(count // 5, 12), 0)
     names = write_signals(every, count, 10)
-    keep("one worker", steady(some, 1))
-    keep("two workers", steady(some, 2))
-    keep("gain", record["two workers"]["per_minute"] / record["one worker"]["per_minute"])
-    for name, run in (("killed worker", killed_worker), ("restarted scheduler", restarted_scheduler)):
-        place = options.out / name.replace(" ", "-")
-        if place.exists():
-            raise SystemExit(f"{place} has rows of an earlier run: remove it")
-        keep(name, run(every, names, place))
-    keep("milliseconds beside the fit", beside_the_fit(options.out / "nothing.parquet", 40 * count))
-    cost, beside = record["one worker"]["cpu_seconds_a_signal"], record["milliseconds beside the fit"] / 1e3
-    keep(
-        "hours by simulation",
-        {
-            f"{rows:.0e} rows": {
-                f"{cores} cores": simulated(int(rows / ROWS), cores, cost, 20.0, beside) for cores in (2, 32, 512)
-            }
-            for rows in (1e6, 1e7, 1e8, 1e9)
-        },
-    )
-    keep("one fit by two processes", together.measured(50_000, 5_000))
+    if "steady" in options.parts:
+        keep("one worker", steady(some, 1))
+        keep("two workers", steady(some, 2))
+        keep("gain", record["two workers"]["per_minute"] / record["one worker"]["per_minute"])
+    if "killed" in options.parts:  # a run that was stopped goes on
+        keep("killed worker", killed_worker(every, names, options.out / "killed-worker"))
+    if "restarted" in options.parts:
+        keep("restarted scheduler", restarted_scheduler(some, few, options.out / "restarted-scheduler"))
+    if "beside" in options.parts:
+        keep("milliseconds beside the fit", beside_the_fit(options.out / "nothing.parquet", 40 * count))
+    if "simulated" in options.parts:
+        cost, beside = record["one worker"]["cpu_seconds_a_signal"], record["milliseconds beside the fit"] / 1e3
+        keep(
+            "hours by simulation",
+            {
+                f"{rows:.0e} rows": {
+                    f"{cores} cores": simulated(int(rows / ROWS), cores, cost, 20.0, beside) for cores in (2, 32, 512)
+                }
+                for rows in (1e6, 1e7, 1e8, 1e9)
+            },
+        )
+    if "together" in options.parts:
+        keep("one fit by two processes", together.measured(50_000, 5_000))
 
 
 if __name__ == "__main__":

@@ -181,7 +181,7 @@ def many_signals_by_dask() -> None:
     import distributed
 
     with (
-        distributed.LocalCluster(1, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster,
         distributed.Client(cluster) as client,
     ):
         many_signals("signals-by-dask", scheduler=client)

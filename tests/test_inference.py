@@ -11,7 +11,7 @@ from benchmarks.measure import counting_programs
 
 import spectrogp as sg
 import zoo
-from spectrogp.core import chunked_sum, entry_point
+from spectrogp.core import chunked_sum, entry_point, rows_divided
 from spectrogp.inference import Adam, Run, maximise, maximise_lbfgs
 from spectrogp.models import (
     AbstractObjective,
@@ -263,3 +263,51 @@ def test_the_average_includes_natural_steps_and_survives_an_interrupt(data, tmp_
         np.testing.assert_allclose(getattr(part.model, name).raw, by_hand(path[:6], 4), rtol=1e-10, atol=1e-12)
     assert part.interrupted
     assert eqx.tree_equal(resumed.model, whole.model)
+
+
+# --- threads ---
+
+
+def near(data, m=4):
+    return sg.models.Refresh(data, m)
+
+
+@pytest.mark.parametrize("kind", ["neighbours", "variational"])
+@pytest.mark.parametrize("batch", [None, 31])
+def test_steps_by_threads_are_those_of_one(data, kind, batch, monkeypatch):
+    """Each takes a part of the rows, of 60 and of 31; sums of parts round differently."""
+    monkeypatch.setattr("spectrogp.inference.dividing.LEAST", 1)
+    start = model(NeighbourGP) if kind == "neighbours" else model(VariationalGP, np.linspace(-2.0, 2.0, 5)[:, None])
+    given = near(data)(start) if kind == "neighbours" else data
+    one, two = (
+        maximise(start, given, steps=7, key=0, optimiser=Adam(batch=batch), run=Run(workers=workers, chunk=4))
+        for workers in (1, 2)
+    )
+    np.testing.assert_allclose(two.history, one.history, rtol=1e-12)
+    assert not np.array_equal(two.history, one.history)  # the rows were divided
+    for ours, theirs in zip(jax.tree.leaves(two.model), jax.tree.leaves(one.model), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-12)
+
+
+def test_lbfgs_by_threads_ends_where_one_does(data, monkeypatch):
+    start = model(NeighbourGP)
+    one = maximise_lbfgs(start, near(data)(start))
+    monkeypatch.setattr("spectrogp.inference.dividing.LEAST", 1)
+    monkeypatch.setattr("spectrogp.inference.dividing.cores", lambda: 2)
+    two = maximise_lbfgs(start, near(data)(start))
+    np.testing.assert_allclose(two.history[-1], one.history[-1], rtol=1e-9)
+
+
+@pytest.mark.parametrize("size", [5, 8, 17])
+def test_the_mean_of_divided_sums_is_the_sum(size):
+    x = np.arange(1.0, size + 1.0)
+    with zoo.double():
+
+        @jax.jit
+        def of_part(part):
+            with rows_divided(part, 3):
+                return chunked_sum(lambda shared, x: shared * x, jnp.asarray(2.0), jnp.asarray(x), 4)
+
+        parts = [of_part(jnp.asarray(part)) for part in range(3)]
+        assert len({float(part) for part in parts}) > 1
+        np.testing.assert_allclose(np.mean(parts), 2.0 * np.sum(x), rtol=1e-14)

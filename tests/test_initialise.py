@@ -168,6 +168,21 @@ def test_bad_arguments_are_named(initial):
         best_of([], None, key=0)
 
 
+def test_starts_by_threads_are_those_of_one(chirp, initial, monkeypatch):
+    data = sg.Data(chirp.X[:60], chirp.y[:60])
+    models = [
+        sg.models.ExactGP(kernel_from(initial, "convolutional", n_knots=4), sg.Positive.around(noise))
+        for noise in (0.2, 0.3, 0.4)
+    ]
+    found = []
+    for workers in (1, 2):
+        monkeypatch.setattr("spectrogp.initialise.compare.cores", lambda workers=workers: workers)
+        found.append(best_of(models, data, steps=4, key=0))
+    one, two = found
+    np.testing.assert_allclose(two.evidence, one.evidence, rtol=1e-9)
+    np.testing.assert_allclose(two.history, one.history, rtol=1e-12)
+
+
 # Several dimensions
 
 

@@ -131,3 +131,17 @@ def test_predictions_take_as_many_neighbours_as_the_data_say():
     assert model.prepare(near, X).near.shape == (4, 6)
     exact = sg.models.ExactGP(model.kernel, model.likelihood).predict(data, X)
     np.testing.assert_allclose(model.predict(wide, X), exact, rtol=1e-6, atol=1e-9)
+
+
+def test_predictions_in_pieces_are_those_at_once(monkeypatch):
+    """Of 21 inputs in pieces of eight, by two threads: the last is filled up, and every row is its own."""
+    rng = np.random.default_rng(0)
+    data = sg.Data(rng.normal(size=(50, 2)), rng.normal(size=50))
+    model = sg.models.NeighbourGP(sg.kernels.SquaredExponential(1.0), lambda X: 0.3 + 0.0 * X[:, 0])
+    near = sg.models.Refresh(data, m=5)(model)
+    X = rng.normal(size=(21, 2))
+    at_once = model.predict(near, X)
+    monkeypatch.setattr("spectrogp.models.neighbours.model.PIECE", 8)
+    monkeypatch.setattr("spectrogp.core.threads.cores", lambda: 2)
+    for _ in range(2):  # what compiles, and what is compiled
+        np.testing.assert_allclose(model.predict(near, X), at_once, rtol=1e-9)

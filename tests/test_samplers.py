@@ -12,7 +12,7 @@ import pytest
 from benchmarks.measure import counting_programs
 from scipy.special import polygamma
 
-from spectrogp.core import cores
+from spectrogp.core import cores, side_by_side
 from spectrogp.inference import NUTS, SAMPLERS, SGHMC, AbstractSampler, Run, mean_error, sample, std_error
 from spectrogp.models import AbstractObjective, Data
 from spectrogp.parameters import Real
@@ -173,3 +173,9 @@ def test_cores_are_no_more_than_were_told(told, most, monkeypatch):
     mine = cores()
     monkeypatch.setenv("NPROC", told)
     assert cores() == min(mine, most)
+
+
+def test_threads_share_no_further():
+    """Cores that one loop has shared among its threads are not shared again by loops inside."""
+    assert side_by_side(lambda _: cores(), range(3), 2) == [1, 1, 1]
+    assert side_by_side(lambda _: cores(), range(3), 1) == [cores()] * 3

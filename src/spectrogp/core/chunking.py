@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
 from typing import Any
 
@@ -17,6 +18,8 @@ from jaxtyping import PyTree
 Summand = Callable[..., Array]
 
 _AXIS = "spectrogp_rows"  # of the mesh of devices
+
+_divided: ContextVar[tuple[Any, int]] = ContextVar("divided", default=(0, 1))  # a part of the rows, and of how many
 
 
 @contextmanager
@@ -34,6 +37,20 @@ def sharing_rows() -> bool:
     return _devices() > 0
 
 
+@contextmanager
+def rows_divided(part: Array, parts: int) -> Iterator[None]:
+    """Inside, every ``chunked_sum`` is that of one part of the rows times the number of ``parts``.
+
+    So the mean over all parts of anything that such sums enter linearly is what it is of all rows. Which ``part`` it
+    is, is a number that a program is given as it runs: one program serves all of them, in several threads at once.
+    """
+    token = _divided.set((part, parts))
+    try:
+        yield
+    finally:
+        _divided.reset(token)
+
+
 def chunked_sum(summand: Summand, shared: PyTree, rows: PyTree, chunk: int, fixed: tuple[Any, ...] = ()) -> Array:
     """Σ over rows of ``summand(shared, some rows, *fixed)``, evaluated chunk by chunk.
 
@@ -43,12 +60,13 @@ def chunked_sum(summand: Summand, shared: PyTree, rows: PyTree, chunk: int, fixe
     twice. Rows, and ``fixed`` arguments that all rows need, are data: no gradient flows to them. Inside ``rows_shared``
     each device takes its share of the chunks, and all get the sum.
     """
-    size, devices = jax.tree.leaves(rows)[0].shape[0], _devices() or 1
-    blocks = -(-size // (chunk * devices)) * devices
-    chunk = -(-size // blocks)
+    part, parts = _divided.get()
+    size, shares = jax.tree.leaves(rows)[0].shape[0], (_devices() or 1) * parts
+    blocks = -(-size // (chunk * shares)) * shares
+    chunk, blocks = -(-size // blocks), blocks // parts
     # The last chunks are filled up with copies of the first rows, of weight zero: one shape, one compilation.
-    index = jnp.arange(blocks * chunk)
-    weight = (index < size).astype(jnp.result_type(float))
+    index = part * blocks * chunk + jnp.arange(blocks * chunk)
+    weight = parts * (index < size).astype(jnp.result_type(float))
     index = index % size
     shaped = jax.tree.map(lambda leaf: leaf[index].reshape(blocks, chunk, *leaf.shape[1:]), rows)
     return _sum_of_blocks(summand, shared, fixed, (shaped, weight.reshape(blocks, chunk)))

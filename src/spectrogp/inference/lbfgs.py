@@ -19,6 +19,7 @@ from ..core import Key, as_key, entry_point, sharing_rows
 from ..parameters import Role, partition
 from ..processes import raise_interrupts, require_equal
 from .checkpoints import fingerprint
+from .dividing import Divided, parts_of
 from .loop import Progress
 from .optimise import OPTIMISED, Fit, Model
 
@@ -58,8 +59,12 @@ def maximise_lbfgs(
     if sharing_rows():
         require_equal(fingerprint((free, rest, data)), "model and data")
 
+    parts = parts_of(model, data, None, None)
+    found = _at_once if parts == 1 else Divided(_slope, parts)
+    data = data if parts == 1 else jax.tree.map(jnp.asarray, data)
+
     def slope(raw: Array) -> tuple[Array, Array]:
-        return _slope(raw, free, rest, data)
+        return found(raw, free, rest, data)
 
     ends: list[_End] = []
     while len(ends) <= restarts and not any(end.interrupted for end in ends):
@@ -74,12 +79,14 @@ def maximise_lbfgs(
     return Fit(fitted, np.array(best.history), ends[-1].interrupted)
 
 
-# At the top, with all arrays as arguments: what is jitted inside a call is compiled anew by every call, and kept.
-@eqx.filter_jit
 def _slope(raw: Array, free: PyTree, rest: PyTree, data: Any) -> tuple[Array, Array]:
     """The negative log joint density of each row at raw numbers ``[p]`` in the place of ``free``, and its gradient."""
     unravel = ravel_pytree(free)[1]
     return jax.value_and_grad(lambda raw: -eqx.combine(unravel(raw), rest).log_joint(data) / data.size)(raw)
+
+
+# At the top, with all arrays as arguments: what is jitted inside a call is compiled anew by every call, and kept.
+_at_once = eqx.filter_jit(_slope)
 
 
 class _End(NamedTuple):

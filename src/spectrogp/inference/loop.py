@@ -38,8 +38,8 @@ class Run:
             (``distributed``) the first writes it, and any number of them can go on.
         chunk: Steps that one compiled program makes, between which the run can be shown, kept and interrupted.
         save_every: Chunks between two checkpoints.
-        workers: Threads that chains are shared among, at most; None for one on every core. The draws are the same, bit
-            for bit, for any number of them.
+        workers: Threads that chains are shared among, at most, or the rows of steps with many of them; None for one on
+            every core. Draws are the same, bit for bit, for any number of them; steps are, but for rounding.
     """
 
     progress: Progress | None = None

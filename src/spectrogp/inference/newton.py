@@ -14,8 +14,8 @@ import numpy as np
 from scipy.linalg import cho_solve, cho_solve_banded, cholesky, cholesky_banded, solve_triangular
 from scipy.linalg.lapack import dtbtrs
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
-from threadpoolctl import threadpool_limits
 
+from ..core import one_blas_thread
 from ..models import Lanes
 from .loop import Progress
 
@@ -179,7 +179,7 @@ def newton(
             another search begins needs none.
         progress: What shows them: steps done, steps, and log joint density.
     """
-    with threadpool_limits(1, "blas"):  # matrices are small, and threads that wait for each other take whole cores
+    with one_blas_thread():
         return _newton(lanes, numbers, steps, least, exact, progress)
 
 

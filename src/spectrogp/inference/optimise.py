@@ -17,6 +17,7 @@ from jaxtyping import PyTree
 from ..core import Key, as_key, at_least, entry_point
 from ..models import AbstractObjective, VariationalGP
 from ..parameters import Role, partition
+from .dividing import Divided, Slope, parts_of
 from .loop import AbstractStep, Run, run_in_chunks
 
 Model = TypeVar("Model", bound=AbstractObjective)
@@ -169,19 +170,56 @@ class _AdamStep(AbstractStep):
 
     def __call__(self, state: _State, index: Array, data: Any) -> tuple[_State, Array]:
         free, q, moments, mean = state
-        key = jax.random.fold_in(self.key, index)
-        part = data if self.batch is None else data.minibatch(key, self.batch)
         if self.natural_rate is not None:
-            moved = eqx.combine(free, q, self.rest).natural_step(part, self.natural_rate)
+            moved = eqx.combine(free, q, self.rest).natural_step(self._part(data, index), self.natural_rate)
             q, _ = partition(moved, "variational")
+        return self.moved((free, q, moments, mean), index, *self.slope(free, q, index, data))
+
+    def slope(self, free: PyTree, q: PyTree, index: Array, data: Any) -> Slope:
+        """What is minimised, and its gradient."""
 
         def objective(free: PyTree) -> Array:
-            return -eqx.combine(free, q, self.rest).log_joint(part, key) / data.size
+            model = eqx.combine(free, q, self.rest)
+            return -model.log_joint(self._part(data, index), self._key(index)) / data.size
 
-        value, slope = jax.value_and_grad(objective)(free)
+        return jax.value_and_grad(objective)(free)
+
+    def moved(self, state: _State, index: Array, value: Array, slope: PyTree) -> tuple[_State, Array]:
+        """The next state, and the objective."""
+        free, q, moments, mean = state
         updates, moments = self.optimiser.update(slope, moments, free)
         free = optax.apply_updates(free, updates)
         if self.average is not None:
             share = jnp.maximum(1.0 / (index + 1), 1.0 / self.average)
             mean = jax.tree.map(lambda old, new: (old + share * (new - old)).astype(old.dtype), mean, (free, q))
         return (free, q, moments, mean), -value
+
+    def advance(
+        self, state: _State, start: int, stop: int, data: Any, chunk: int, workers: int | None
+    ) -> tuple[_State, Any]:
+        parts = 1
+        if self.natural_rate is None:  # natural steps are not linear in sums over rows
+            parts = parts_of(eqx.combine(*state[:2], self.rest), data, self.batch, workers)
+        if parts == 1:
+            return AbstractStep.advance(self, state, start, stop, data, chunk, workers)
+        data, slope, values = jax.tree.map(jnp.asarray, data), Divided(_slope, parts), []
+        for number in range(start, stop):
+            index = jnp.asarray(number)
+            state, value = _moved(self, state, index, *slope(self, *state[:2], index, data))
+            values.append(value)
+        return state, np.array(values)
+
+    def _part(self, data: Any, index: Array) -> Any:
+        return data if self.batch is None else data.minibatch(self._key(index), self.batch)
+
+    def _key(self, index: Array) -> Array:
+        return jax.random.fold_in(self.key, index)
+
+
+def _slope(step: _AdamStep, *arguments: Any) -> Slope:
+    return step.slope(*arguments)
+
+
+@eqx.filter_jit
+def _moved(step: _AdamStep, *arguments: Any) -> tuple[_State, Array]:
+    return step.moved(*arguments)

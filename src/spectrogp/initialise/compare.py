@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core import Key
-from ..inference import laplace_marginal_likelihood, maximise, whole
+from ..core import Key, cores, one_blas_thread, side_by_side
+from ..inference import Run, laplace_marginal_likelihood, maximise, whole
 
+RUN = Run(chunk=50)  # as ``maximise`` has it
 PRODUCTS = 60  # with the Hessian, for the marginal likelihood of each
 
 
@@ -32,8 +35,8 @@ class Best(NamedTuple):
 def best_of(models: Sequence[Any], data: Any, *, steps: int = 100, key: Key, **options: Any) -> Best:
     """Maximise each model for a few steps and keep the fit of the largest (approximate) marginal likelihood.
 
-    For models of the same data, such as one kernel from several initial values or with several priors. A model that
-    fails numerically is left out.
+    For models of the same data, such as one kernel from several initial values or with several priors, which cores
+    share. A model that fails numerically is left out.
 
     Args:
         models: The models.
@@ -44,15 +47,20 @@ def best_of(models: Sequence[Any], data: Any, *, steps: int = 100, key: Key, **o
     """
     if not models:
         raise ValueError("models must hold at least one model, got none")
-    fits: list[tuple[float, Any]] = []
-    failures = []
-    for model in models:
+
+    def fitted(model: Any, steps: int = steps, products: int = PRODUCTS, **changed: Any) -> tuple[float, Any]:
         try:
-            fit = whole(maximise(model, data, steps=steps, key=key, **options))
-            fits.append((laplace_marginal_likelihood(fit.model, data, key=key, max_products=PRODUCTS), fit))
+            fit = whole(maximise(model, data, steps=steps, key=key, **(options | changed)))
+            return laplace_marginal_likelihood(fit.model, data, key=key, max_products=products), fit
         except FloatingPointError as failure:
-            failures.append(failure)
-            fits.append((np.nan, None))
+            return np.nan, failure
+
+    workers = min(cores(), len(models))
+    with one_blas_thread() if workers > 1 else nullcontext():
+        if workers > 1:  # one step, for the programs: threads that find none would each compile them
+            fitted(models[0], 1, 1, run=dataclasses.replace(options.get("run", RUN), progress=None))
+        fits = side_by_side(fitted, models, workers)
+    failures = [found for _, found in fits if isinstance(found, FloatingPointError)]
     if len(failures) == len(models):
         raise failures[0]
     evidence, found = zip(*fits, strict=True)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_solve, cho_solve_banded, cholesky, cholesky_banded
-from scipy.linalg.lapack import dpbtrf, dpbtrs, dpotrf, dpotrs, dtbtrs
+from scipy.linalg.lapack import dpbtrf, dpotrf, dpotrs, dtbtrs
 from scipy.special import gammainc
 
 DEGREE = 2  # of the polynomial
@@ -122,13 +122,12 @@ class Likelihoods:
 
     def __init__(self, t: np.ndarray, y: np.ndarray, error: np.ndarray, spread: float, degree: int) -> None:
         self._steps, self._variance = np.diff(t), error**2
-        self._design, self._y = _polynomial(t, spread, degree), y
-        self._columns = np.vstack([self._design.T, y])  # [k, n]
+        self._columns = np.vstack([_polynomial(t, spread, degree).T, y])  # [k, n]
 
     def __call__(self, nulls: Sequence[Null]) -> np.ndarray:
         """Log densities ``[m]`` of the outputs; −∞ where so little noise is left that rounding is more."""
         size = sum(round(process.order + 0.5) * (2 if process.frequency else 1) for process in nulls[0].processes)
-        chunk = max(1, _NUMBERS // max(2 * size**2 * len(self._y), 1))
+        chunk = max(1, _NUMBERS // max(2 * size**2 * len(self._variance), 1))
         return np.array([value for k in range(0, len(nulls), chunk) for value in self._some(nulls[k : k + chunk])])
 
     def _some(self, nulls: Sequence[Null]) -> list[float]:
@@ -140,7 +139,8 @@ class Likelihoods:
     def _together(self, nulls: Sequence[Null]) -> list[float]:
         precision = 1.0 / (self._variance + _column([null.noise**2 for null in nulls]))  # [m, n]
         logs = -np.sum(np.log(precision), axis=1)
-        solved = precision[:, None] * self._columns  # [m, k, n]
+        weighted = precision[:, None] * self._columns  # [m, k, n]
+        inner = weighted @ self._columns.T  # [m, k, k], of the columns with C⁻¹ between them
         if nulls[0].processes:
             alike = zip(*(null.processes for null in nulls), strict=True)
             chains = [_chain(self._steps, *map(np.array, zip(*some, strict=True))) for some in alike]
@@ -153,21 +153,21 @@ class Likelihoods:
             logs += 2.0 * np.sum(np.log(factor[0].reshape(len(nulls), -1)), axis=1) - determinants
             inside = np.zeros((len(self._columns), *precision.shape, size))
             for first in seen:
-                inside[..., first] = solved.swapaxes(0, 1)
-            states = dpbtrs(factor, inside.reshape(len(inside), -1).T, lower=1, overwrite_b=1)[0]
-            states = states.T.reshape(inside.shape).swapaxes(0, 1)
-            solved -= precision[:, None] * sum(states[..., first] for first in seen)
-        return [self._of_one(own, log) for own, log in zip(solved, logs.tolist(), strict=True)]
+                inside[..., first] = weighted.swapaxes(0, 1)
+            half = dtbtrs(factor, inside.reshape(len(inside), -1).T, uplo="L", overwrite_b=1)[0].T
+            half = half.reshape(len(inside), len(nulls), -1).swapaxes(0, 1)
+            inner -= half @ half.swapaxes(1, 2)
+        return [self._of_one(own, log) for own, log in zip(inner, logs.tolist(), strict=True)]
 
-    def _of_one(self, solved: np.ndarray, log: float) -> float:
-        """The log density, from what is solved ``[k, n]`` and determinants without the polynomial."""
-        design, y = solved[:-1].T, solved[-1]
-        corner, failed = dpotrf(np.eye(len(solved) - 1) + self._design.T @ design, lower=1)
+    def _of_one(self, inner: np.ndarray, log: float) -> float:
+        """The log density, from products ``[k, k]`` and determinants without the polynomial."""
+        corner, failed = dpotrf(np.eye(len(inner) - 1) + inner[:-1, :-1], lower=1)
         if failed:
             raise np.linalg.LinAlgError("not positive definite")
         log += 2.0 * float(np.sum(np.log(np.diagonal(corner))))
-        square = float(self._y @ (y - design @ dpotrs(corner, design.T @ self._y, lower=1)[0]))
-        return -0.5 * (square + log + len(y) * np.log(2.0 * np.pi))
+        across = inner[:-1, -1]
+        square = float(inner[-1, -1] - across @ dpotrs(corner, across, lower=1)[0])
+        return -0.5 * (square + log + len(self._variance) * np.log(2.0 * np.pi))
 
 
 def _column(values: Any) -> np.ndarray:
@@ -198,35 +198,34 @@ def _chain(steps: np.ndarray, amplitude: Any, lengthscale: Any, order: Any, freq
     u = np.maximum(steps * np.sqrt(2.0 * order) / _column(lengthscale), CLOSEST[order])
     e = np.exp(-u)
     if order == 0.5:
-        A, Q = e[None, None], -np.expm1(-2.0 * u)
-        inverse, log_Q = 1.0 / Q[None, None], np.sum(np.log(Q), axis=-1)
+        Q = -np.expm1(-2.0 * u)
+        A, inverse, log_Q = [[e]], [[1.0 / Q]], np.sum(np.log(Q), axis=-1)
     else:
-        grown = gammainc(3.0, 2.0 * u)
-        A = e * np.array([[1.0 + u, u], [-u, 1.0 - u]])
-        corner, last = 2.0 * (u * e) ** 2, grown + 4.0 * u * e**2
+        grown, ue = gammainc(3.0, 2.0 * u), u * e
+        A = [[e + ue, ue], [-ue, e - ue]]
+        corner, last = 2.0 * ue**2, grown + 4.0 * ue * e
         determinant = grown * last - corner**2
-        inverse = np.array([[last, -corner], [-corner, grown]]) / determinant
-        log_Q = np.sum(np.log(determinant), axis=-1)
-    A, inverse = (np.moveaxis(part, (0, 1), (-2, -1)) for part in (A, inverse))
-    if np.any(frequency):  # the same twice, and turned
+        off = -corner / determinant
+        inverse, log_Q = [[last / determinant, off], [off, grown / determinant]], np.sum(np.log(determinant), axis=-1)
+    # Products of such small matrices are sums of arrays.
+    d, variance = len(A), _column(np.square(amplitude))
+    across = [[sum(inverse[i][k] * A[k][j] for k in range(d)) for j in range(d)] for i in range(d)]
+    here = np.zeros((d, d, *u.shape[:-1], len(steps) + 1))
+    here[range(d), range(d), ..., 0] = 1.0
+    for i in range(d):
+        for j in range(d):
+            here[i, j, ..., 1:] += inverse[i][j]
+            here[i, j, ..., :-1] += sum(A[k][i] * across[k][j] for k in range(d))
+    here, after = here / variance, np.array(across) / -variance
+    if np.any(frequency):  # the same twice, and turned: turns cancel where a row meets itself
         turn = 2.0 * np.pi * _column(frequency) * steps
-        rotation = np.moveaxis(
-            np.array([[np.cos(turn), -np.sin(turn)], [np.sin(turn), np.cos(turn)]]), (0, 1), (-2, -1)
-        )
-        shape = *u.shape, 2 * A.shape[-1], 2 * A.shape[-1]
-        A = np.einsum("...ij,...kl->...ikjl", rotation, A).reshape(shape)
-        inverse = np.einsum("ij,...kl->...ikjl", np.eye(2), inverse).reshape(shape)
+        rotation = np.array([[np.cos(turn), -np.sin(turn)], [np.sin(turn), np.cos(turn)]])
+        here = np.einsum("ij,kl...->ikjl...", np.eye(2), here).reshape(2 * d, 2 * d, *here.shape[2:])
+        after = np.einsum("ij...,kl...->ikjl...", rotation, after).reshape(2 * d, 2 * d, *after.shape[2:])
         log_Q = 2.0 * log_Q
-    across = inverse @ A
-    d = A.shape[-1]
-    here = np.empty((*u.shape[:-1], len(steps) + 1, d, d))
-    here[..., 0, :, :] = np.eye(d)
-    here[..., 1:, :, :] = inverse
-    here[..., :-1, :, :] += np.swapaxes(A, -2, -1) @ across
-    variance = np.square(amplitude)
-    here /= variance[..., None, None, None]
-    across /= -variance[..., None, None, None]
-    return _Chain(here, across, -log_Q - (len(steps) + 1) * d * np.log(variance))
+    log_determinant = -log_Q - len(here) * (len(steps) + 1) * np.log(np.square(amplitude))
+    here, after = (np.moveaxis(part, (0, 1), (-2, -1)) for part in (here, after))
+    return _Chain(here, after, log_determinant)
 
 
 def _places(chains: list[_Chain]) -> tuple[int, list[int]]:

@@ -14,9 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import qmc
-from threadpoolctl import threadpool_limits
 
-from ..core import at_least
+from ..core import at_least, one_blas_thread
 from ..models import Data
 from .along import FAINT, SLOW, background_of, look_along, signal_of
 from .centres import inducing_inputs
@@ -75,8 +74,7 @@ def find_initial_values(
     spread = max(float(y.std()), 1e-12 * max(1.0, float(np.abs(y).max())))
     weight = 1.0 / (error**2 + 0.01 * spread**2)
     weight /= weight.mean()
-    # Many small products: threads of BLAS that wait for each other cost more than they save.
-    with threadpool_limits(1, user_api="blas"):
+    with one_blas_thread():
         found = look(_Search(X, y - y.mean(), error, weight, components, max_components, highest, scale, rng))
     same: dict[str, Any] = {"scale": scale, "extent": extent, "spread": spread, "rows": len(data.y)}
     first, *others = (InitialValues(**same, **values) for values in found)

@@ -41,6 +41,15 @@ class AbstractObjective(Module):
             key: A JAX random key, for objectives that are estimated from draws.
         """
 
+    def pairs(self, data: Any) -> int:
+        """Covariances that each row needs, where ``log_joint`` is linear in sums over rows (``chunked_sum``); else 0.
+
+        Args:
+            data: As above.
+        """
+        del data
+        return 0
+
 
 class AbstractModel(AbstractObjective):
     """A model of a function f and of outputs that the likelihood gives from it.

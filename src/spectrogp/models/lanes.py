@@ -47,6 +47,7 @@ class Lanes:
 
     def __init__(self, model: MarkovGP | ChannelGP, timeline: Timeline) -> None:
         self.model, self.timeline, self._free = model, timeline, _free_leaves(model)
+        self._compiled = False
         channels = model.channels
         self.count = timeline.t.shape[1]
         self.whole = self.count == len(channels)  # whether all data of a channel are one block
@@ -133,8 +134,10 @@ class Lanes:
             return self._evaluate(lanes, copies, start)
 
         starts = range(0, len(lanes), self.width)
-        # A program of short loops uses one core: others run beside it. The first, alone, compiles for all.
-        parts = [some(starts[0]), *side_by_side(some, starts[1:], cores())]
+        # A program of short loops uses one core: others run beside it. The very first, alone, compiles for all.
+        alone = [] if self._compiled else [some(starts[0])]
+        self._compiled = True
+        parts = alone + side_by_side(some, starts[len(alone) :], cores())
         values, slopes = zip(*parts, strict=True)
         return np.concatenate(values), np.concatenate(slopes)
 

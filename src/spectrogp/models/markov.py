@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -281,12 +282,8 @@ class MarkovGP(AbstractModel):
 
     def _counts(self) -> list[tuple[int, int]]:
         """Of every term how many components it has, and how many oscillators each of these."""
-
-        def times(x: Array) -> list[Array]:
-            return [term.values_at(x)["time"] for term in self.realise().terms]
-
-        shapes = jax.eval_shape(times, jnp.zeros((1, 1)))
-        return [(time.shape[1], 1 if term.phase is None else 2) for time, term in zip(shapes, self.terms, strict=True)]
+        leaves, structure = jax.tree.flatten(self)
+        return _counts_of(structure, tuple(leaf if callable(leaf) else np.shape(leaf) for leaf in leaves))
 
     def _owners(self) -> np.ndarray:
         """The component ``[q]`` that every oscillator belongs to: those of a term first have their u, then their v."""
@@ -311,6 +308,18 @@ class MarkovGP(AbstractModel):
     def terms(self) -> tuple[Any, ...]:
         """The ``MaternPhase`` kernels that the kernel is the sum of."""
         return self.kernel.terms if isinstance(self.kernel, Sum) else (self.kernel,)
+
+
+@functools.lru_cache(maxsize=256)
+def _counts_of(structure: Any, leaves: tuple[Any, ...]) -> list[tuple[int, int]]:
+    """The same of a model with leaves of these shapes, or that are these functions: to trace a model takes long."""
+    model = jax.tree.unflatten(structure, [leaf if callable(leaf) else np.ones(leaf) for leaf in leaves])
+
+    def times(x: Array) -> list[Array]:
+        return [term.values_at(x)["time"] for term in model.realise().terms]
+
+    shapes = jax.eval_shape(times, jnp.zeros((1, 1)))
+    return [(time.shape[1], 1 if term.phase is None else 2) for time, term in zip(shapes, model.terms, strict=True)]
 
 
 @eqx.filter_jit

@@ -21,7 +21,7 @@ from .likelihoods import AbstractLikelihood
 from .memory import require_collapsed
 from .moments import Moments
 
-_CHUNK = 128
+_CHUNK = 512
 
 
 class SparseGP(AbstractModel):
@@ -51,6 +51,10 @@ class SparseGP(AbstractModel):
     def log_likelihood(self, data: Data, key: Array | None) -> Array:
         del key
         return _expected_log_likelihood(self, data, self.whitened, None)
+
+    def pairs(self, data: Data) -> int:
+        del data
+        return _count(self.inducing)
 
     @eqx.filter_jit
     def moments(self, data: Data, X: Array) -> Moments:
@@ -92,6 +96,10 @@ class VariationalGP(AbstractModel):
         del key
         root = jnp.tril(self.root)
         return _expected_log_likelihood(self, data, self.mean, root) - whitened_kl(self.mean, root)
+
+    def pairs(self, data: Data) -> int:
+        del data
+        return _count(self.inducing)
 
     @eqx.filter_jit
     def moments(self, data: Data, X: Array) -> Moments:

@@ -15,7 +15,7 @@ from jax import Array
 from jaxtyping import PyTree
 from numpy.typing import ArrayLike
 
-from ...core import cholesky, chunked_sum, traced
+from ...core import cholesky, chunked_sum, in_pieces, traced
 from ...kernels import AbstractKernel
 from ...parameters import as_inducing
 from ..base import AbstractModel, as_gaussian
@@ -27,6 +27,7 @@ from .search import earlier_neighbours, features, maxmin_order, nearest_under
 from .sets import Neighbourhoods
 
 _CHUNK = 32
+PIECE = 1024  # test inputs predicted by one program, of which several run side by side
 
 
 class AbstractNeighbourModel(AbstractModel):
@@ -39,6 +40,7 @@ class AbstractNeighbourModel(AbstractModel):
     kernel: eqx.AbstractVar[AbstractKernel]
     likelihood: eqx.AbstractVar[Gaussian]
     draws_inside_jit: ClassVar[bool] = False
+    apart: ClassVar[bool] = True  # whether a prediction needs nothing of the data but its neighbours
 
     def neighbours(self, data: Neighbourhoods, X: ArrayLike, m: int | None = None) -> np.ndarray:
         """The m rows of the data nearest to each test input ``X [t, d]``: ``[t, m]``, by default as data say."""
@@ -54,7 +56,14 @@ class AbstractNeighbourModel(AbstractModel):
     def moments(self, data: Neighbourhoods, X: Array) -> Moments:
         """Mean and variance of f at inputs ``X [t, d]``, each given its nearest rows of the data."""
         near = self.neighbours(data, X) if data.near is None else data.near
-        return _predict(self, data, jnp.asarray(X), jnp.asarray(near))
+        if len(X) <= PIECE or not self.apart or traced(self, data, X):
+            return _predict(self, data, jnp.asarray(X), jnp.asarray(near))
+        bare = jax.tree.map(jnp.asarray, dataclasses.replace(data, near=None))
+
+        def piece(rows: tuple[np.ndarray, np.ndarray]) -> Moments:
+            return _predict(self, bare, *map(jnp.asarray, rows))
+
+        return in_pieces(piece, (np.asarray(X), np.asarray(near)), PIECE, (self, bare))
 
     def joint_covariance(self, data: Neighbourhoods, X: Array) -> Array:
         """Joint posterior covariance ``[t, t]`` of f at inputs ``X``.
@@ -114,6 +123,9 @@ class NeighbourGP(AbstractNeighbourModel):
 
         return data.scale * chunked_sum(summand, arrays, jnp.asarray(data.members), _CHUNK, (data.data,))
 
+    def pairs(self, data: Neighbourhoods) -> int:
+        return int(data.members.shape[1] ** 2)
+
     def conditionals(self, data: Neighbourhoods) -> Callable[[Data, Array], Conditionals]:
         del data
 
@@ -145,6 +157,7 @@ class FullScaleGP(AbstractNeighbourModel):
     inducing: Any = eqx.field(converter=as_inducing)  # [m, d]
 
     inputs_of_its_own: ClassVar[tuple[str, ...]] = ("inducing",)
+    apart: ClassVar[bool] = False
 
     def log_likelihood(self, data: Neighbourhoods, key: Array | None) -> Array:
         del key
