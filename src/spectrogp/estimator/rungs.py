@@ -17,6 +17,7 @@ from ..parameters import GridFunctionGroup
 THEN, LAST = 6, 25  # steps of Newton's method: after a change of the prior, and to the end
 PSEUDO = 2.0  # knots that the prior of an amplitude counts as: its logarithm has a standard deviation of one half
 SAME = 0.01  # error of the logarithm of a frequency that functions of another lengthscale follow
+FREEDOM, ROUNDS = 4.0, 3  # of Student's t distribution of what changes suddenly, and of the search for its precisions
 FITTED = 50.0  # nats that a fitted frequency counts for, where it is to be followed
 
 
@@ -88,26 +89,55 @@ def at_optimum(work: Work, lanes: Lanes, model: MarkovGP, beaten: float = -np.in
 
 def settled(work: Work, rung: Rung) -> Rung:
     """A rung that is at its optimum, with amplitudes of the functions that the data tell."""
-    model = _with_amplitudes(rung, work)
+    model = _with_amplitudes(rung, _variances(rung, work))
     return climb(work, Lanes(model, rung.lanes.timeline), model, THEN)
 
 
-def _with_amplitudes(rung: Rung, work: Work) -> Any:
+def with_sudden_changes(work: Work, rung: Rung, groups: list[int]) -> Rung:
+    """The same where some functions may change suddenly: their whitened values have Student's t distribution a priori.
+
+    That is a normal one whose precision is unknown, and different at every knot (Lange, Little & Taylor 1989). Each
+    round puts its expected value in its place, and takes amplitudes that the whole record tells.
+
+    Args:
+        work: What all steps share.
+        rung: The optimum where all precisions are one.
+        groups: Which of the model's groups on grids.
+    """
+    sizes = [group.whitened.raw.size for group in grid_groups(rung.model)]
+    sudden = np.repeat(np.isin(np.arange(len(sizes)), groups), sizes)
+    for _ in range(ROUNDS):
+        variance = _variances(rung, work)
+        model = _with_amplitudes(rung, variance)
+        scales = [np.exp([float(group.amplitude.raw) for group in grid_groups(one)]) for one in (rung.model, model)]
+        shrunk = np.repeat(scales[0] / scales[1], sizes)
+        square = shrunk**2 * (rung.optimum.numbers[: rung.lanes.knots] ** 2 + variance)
+        precision = np.where(sudden, (FREEDOM + 1.0) / (FREEDOM + square), 1.0)
+        rung = climb(work, Lanes(model, rung.lanes.timeline, precision), model, LAST)
+    return rung
+
+
+def _variances(rung: Rung, work: Work) -> np.ndarray:
+    """Variances ``[knots]`` of the whitened values."""
+    moves = rung.optimum.factor.draw(work.rng, 200, border=True)
+    return np.asarray(np.var(moves[:, : rung.lanes.knots], axis=0))
+
+
+def _with_amplitudes(rung: Rung, variance: np.ndarray) -> Any:
     """Amplitudes of the functions nearer to where the evidence is largest.
 
     MacKay's (1992) step: a² is the sum of the squares of the knots over the number of directions that the data
     determine, which is the number of knots less the sum of their variances. The functions stay as they are.
     """
     optimum, groups, offset = rung.optimum, [], 0
-    variance = np.var(optimum.factor.draw(work.rng, 200, border=True), axis=0)
     for group in grid_groups(rung.model):
         count = group.whitened.raw.size
         here = slice(offset, offset + count)
         offset += count
-        knots = optimum.numbers[here]
-        determined = max(count - float(np.sum(variance[here])), 0.0)
+        knots, precision = optimum.numbers[here], rung.lanes.precision[here]
+        determined = max(count - float(precision @ variance[here]), 0.0)
         ratio = float(group.amplitude.prior.median) / np.exp(float(group.amplitude.raw))
-        factor = np.sqrt((knots @ knots + PSEUDO * ratio**2) / (determined + PSEUDO))
+        factor = np.sqrt((precision @ knots**2 + PSEUDO * ratio**2) / (determined + PSEUDO))
         factor = float(np.clip(factor, 1.0 / 3.0, 3.0))
         groups.append(
             eqx.tree_at(
@@ -144,13 +174,20 @@ def resmoothed(model: Any, start: InitialValues, smoothness: float, *, long: boo
     found = np.exp(np.concatenate([groups[place].unwarped(start.centres) for place in places], axis=1)) / (2.0 * np.pi)
     # Rows say more of a frequency that was fitted than they did before.
     now = dataclasses.replace(start, frequency=found, gain=np.full(start.gain.shape, FITTED))
-    fresh = dict(zip(places, frequencies(markov_from(now, smoothness, long=long)), strict=True))
+    fresh = frequencies(following(markov_from(now, smoothness, long=long), model, start))
+    by_place = dict(zip(places, fresh, strict=True))
+    return with_groups(model, [by_place.get(k, group) for k, group in enumerate(groups)])
+
+
+def following(model: Any, other: Any, start: InitialValues) -> Any:
+    """A model with the frequencies of another one, everywhere: a phase is lost by what differs between centres."""
     low, high = start.extent[:, 0]
-    for place, group in fresh.items():  # everywhere: a phase is lost by what differs between centres
-        count = int(3.0 * (high - low) / float(min(group.spacing, groups[place].spacing)))
+    groups = grid_groups(model)
+    for place, seen in zip(frequency_groups(model), frequencies(other), strict=True):
+        count = int(3.0 * (high - low) / float(min(groups[place].spacing, seen.spacing)))
         X = np.linspace(low, high, count)[:, None]
-        fresh[place] = group.fitted_to(X, np.exp(groups[place].unwarped(X)), SAME)
-    return with_groups(model, [fresh.get(k, group) for k, group in enumerate(groups)])
+        groups[place] = groups[place].fitted_to(X, np.exp(seen.unwarped(X)), SAME)
+    return with_groups(model, groups)
 
 
 def frequency_groups(model: MarkovGP | ChannelGP) -> list[int]:
