@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import spectrogp as sg
-from spectrogp.estimator import long, markov, rungs
+from spectrogp.estimator import long, markov, rungs, sudden
 from spectrogp.initialise import find_initial_values
 
 
@@ -47,7 +47,7 @@ def test_sudden_changes_are_followed(jumping):
     """A normal prior knows no jump of twelve standard deviations, unless it takes all of them for large."""
     work, model, data = jumping
     plain = rungs.climb(work, *rungs.with_lanes(model, rungs.side_by_side((data,))), rungs.LAST)
-    found = rungs.with_sudden_changes(work, plain, [0])
+    found = sudden.with_sudden_changes(work, plain, [0])
     assert found.optimum.decrement < 0.02
     frequency = lambda rung: np.exp(rungs.frequencies(rung.model)[0].unwarped([[15.0], [10.0]]))[:, 0, 0]  # noqa: E731
     assert frequency(found)[0] == pytest.approx(7.5, rel=0.05)
@@ -55,7 +55,7 @@ def test_sudden_changes_are_followed(jumping):
     assert frequency(found)[1] == pytest.approx(5.0, rel=0.02)
     # Precisions are what Student's distribution expects of the knots: few are small, and those at the jump.
     precision, places = found.lanes.precision, found.lanes.places
-    assert np.all(precision <= (rungs.FREEDOM + 1.0) / rungs.FREEDOM)
+    assert np.all(precision <= (sudden.FREEDOM + 1.0) / sudden.FREEDOM)
     assert abs(places[np.argmin(precision)] - 15.0) < 1.5
     assert np.min(precision) < 0.3 < np.median(precision)
 

@@ -26,13 +26,14 @@ from .rungs import (
     settled,
     side_by_side,
     with_lanes,
-    with_sudden_changes,
 )
+from .sudden import with_sudden_changes
 from .thinning import thinned
 
 # Rows of a block, at least and at most: between them so many that it spans a few knots. A third more come before them;
 # the likelihood of blocks that warm up so little is one in its own right (Vecchia 1988, by blocks).
 CELLS, OWN, OWN_OF_PULSES = 8.0, (384, 2**14), 256  # those of pulses have more numbers, and fewer rows tell of them
+MIDDLE = 4  # of the lengthscales that are compared: where that begins
 FIRST = 3  # harmonics of pulses by which they are followed first
 PART = 4000  # rows in which the prior of the frequencies is chosen
 POOR = 6.0  # times the usual spread of blocks' log likelihoods a row, below their median: there a cycle may be lost
@@ -51,26 +52,32 @@ def fit_long(initial: InitialValues, data: Channels, n_starts: int, work: Work) 
         work: What all steps share.
     """
     if np.max(initial.harmonics) <= FIRST:
-        return [_fitted(initial, data, n_starts, work, None)]
+        return [_fitted(initial, data, n_starts, work)]
     lowest = dataclasses.replace(initial, harmonics=np.minimum(initial.harmonics, FIRST))
+    starts = lowest.alternatives()[:n_starts]
+    models = [markov_from(start, _scales(start)[MIDDLE], long=True) for start in starts]
     few = thinned(lowest, data)[0]
-    first = _fitted(lowest, few, n_starts, work, None)
+    first = _mended(work, approach(work, *with_lanes(models[0], _blocks(models[0], few)), LAST), models[1:])
     found = _fitted(initial, data, 1, work, first.model)
     return [with_sudden_changes(work, found, _pulses(found.model))]
 
 
-def _fitted(initial: InitialValues, data: Channels, n_starts: int, work: Work, before: Any) -> Rung:
+def _fitted(initial: InitialValues, data: Channels, n_starts: int, work: Work, before: Any = None) -> Rung:
     """The optimum, from where windows saw the frequencies, or from the frequencies of a model ``before``."""
     starts = initial.alternatives()[:n_starts]
     part, few = _part(starts[0], data)
-    hop = float(np.median(np.diff(starts[0].centres[:, 0])))
-    scales = hop * 2.0 ** (0.5 * np.arange(6, -3, -1))
-    chosen = _chosen_in_part(few, part, scales, work, before)
+    chosen = _chosen_in_part(few, part, _scales(starts[0]), work, before)
     smoothness = float(frequencies(chosen.model)[0].lengthscale.value)
     models = [_as_fitted(markov_from(start, smoothness, long=True), chosen.model) for start in starts]
     if before is not None:
         models[0] = following(models[0], before, starts[0])
     return _mended(work, climb(work, *with_lanes(models[0], _blocks(models[0], data)), LAST), models[1:])
+
+
+def _scales(start: InitialValues) -> np.ndarray:
+    """Lengthscales of the frequencies that are compared."""
+    hop = float(np.median(np.diff(start.centres[:, 0])))
+    return hop * np.asarray(2.0 ** (0.5 * np.arange(6, -3, -1)))
 
 
 def _pulses(model: MarkovGP | ChannelGP) -> list[int]:
@@ -127,13 +134,10 @@ def _chosen_in_part(start: InitialValues, part: Channels, scales: np.ndarray, wo
     def other(model: MarkovGP | ChannelGP, k: int) -> tuple[Lanes, Any]:
         return built(resmoothed(model, start, scales[k], long=True))
 
-    middle, model = len(scales) // 2, markov_from(start, scales[len(scales) // 2], long=True)
-    if before is not None:
-        middle = int(np.argmin(np.abs(np.log(scales / float(frequencies(before)[0].lengthscale.value)))))
-        model = following(markov_from(start, scales[middle], long=True), before, start)
-    lanes, model = built(model)
+    model = markov_from(start, scales[MIDDLE], long=True)
+    lanes, model = built(model if before is None else following(model, before, start))
     first = settled(work, approach(work, lanes, model, LAST))
-    rungs = along_ladder(first, middle, len(scales), other, work)
+    rungs = along_ladder(first, MIDDLE, len(scales), other, work)
     return max(rungs.values(), key=lambda rung: rung.evidence)
 
 

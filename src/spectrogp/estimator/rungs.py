@@ -17,7 +17,6 @@ from ..parameters import GridFunctionGroup
 THEN, LAST = 6, 25  # steps of Newton's method: after a change of the prior, and to the end
 PSEUDO = 2.0  # knots that the prior of an amplitude counts as: its logarithm has a standard deviation of one half
 SAME = 0.01  # error of the logarithm of a frequency that functions of another lengthscale follow
-FREEDOM, ROUNDS = 4.0, 3  # of Student's t distribution of what changes suddenly, and of the search for its precisions
 FITTED = 50.0  # nats that a fitted frequency counts for, where it is to be followed
 
 
@@ -89,41 +88,17 @@ def at_optimum(work: Work, lanes: Lanes, model: MarkovGP, beaten: float = -np.in
 
 def settled(work: Work, rung: Rung) -> Rung:
     """A rung that is at its optimum, with amplitudes of the functions that the data tell."""
-    model = _with_amplitudes(rung, _variances(rung, work))
+    model = with_amplitudes(rung, variances(rung, work))
     return climb(work, Lanes(model, rung.lanes.timeline), model, THEN)
 
 
-def with_sudden_changes(work: Work, rung: Rung, groups: list[int]) -> Rung:
-    """The same where some functions may change suddenly: their whitened values have Student's t distribution a priori.
-
-    That is a normal one whose precision is unknown, and different at every knot (Lange, Little & Taylor 1989). Each
-    round puts its expected value in its place, and takes amplitudes that the whole record tells.
-
-    Args:
-        work: What all steps share.
-        rung: The optimum where all precisions are one.
-        groups: Which of the model's groups on grids.
-    """
-    sizes = [group.whitened.raw.size for group in grid_groups(rung.model)]
-    sudden = np.repeat(np.isin(np.arange(len(sizes)), groups), sizes)
-    for _ in range(ROUNDS):
-        variance = _variances(rung, work)
-        model = _with_amplitudes(rung, variance)
-        scales = [np.exp([float(group.amplitude.raw) for group in grid_groups(one)]) for one in (rung.model, model)]
-        shrunk = np.repeat(scales[0] / scales[1], sizes)
-        square = shrunk**2 * (rung.optimum.numbers[: rung.lanes.knots] ** 2 + variance)
-        precision = np.where(sudden, (FREEDOM + 1.0) / (FREEDOM + square), 1.0)
-        rung = climb(work, Lanes(model, rung.lanes.timeline, precision), model, LAST)
-    return rung
-
-
-def _variances(rung: Rung, work: Work) -> np.ndarray:
+def variances(rung: Rung, work: Work) -> np.ndarray:
     """Variances ``[knots]`` of the whitened values."""
     moves = rung.optimum.factor.draw(work.rng, 200, border=True)
     return np.asarray(np.var(moves[:, : rung.lanes.knots], axis=0))
 
 
-def _with_amplitudes(rung: Rung, variance: np.ndarray) -> Any:
+def with_amplitudes(rung: Rung, variance: np.ndarray) -> Any:
     """Amplitudes of the functions nearer to where the evidence is largest.
 
     MacKay's (1992) step: a² is the sum of the squares of the knots over the number of directions that the data
