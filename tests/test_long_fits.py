@@ -60,6 +60,29 @@ def test_sudden_changes_are_followed(jumping):
     assert np.min(precision) < 0.3 < np.median(precision)
 
 
+@pytest.mark.parametrize("shift", [0.0, 0.3])
+def test_single_cycles_that_come_early_are_found_and_no_others(jumping, shift):
+    """One of many cycles comes early, the next in time: a knot is larger and the next smaller."""
+    work, model, _ = jumping
+    rng = np.random.default_rng(1)
+    t = np.sort(rng.uniform(0.0, 30.0, 900))
+    phase = 5.0 * t + 2.0 * np.pi * shift * np.exp(-(((t - 15.0) / 0.5) ** 2))
+    data = sg.Data(t, np.cos(phase) + 0.1 * rng.normal(size=len(t)))
+    level = eqx.tree_at(lambda m: m.kernel.phase.frequency.whitened.raw, model, replace_fn=np.zeros_like)
+    rung = rungs.climb(work, *rungs.with_lanes(level, rungs.side_by_side((data,))), 0)
+    numbers = sudden.with_shifts(rung, [0])
+    moved = np.flatnonzero(numbers - rung.optimum.numbers)
+    if not shift:
+        assert not len(moved)
+        return
+    assert np.all(np.abs(rung.lanes.places[moved] - 15.0) < 1.2)
+    before, after = (rung.lanes.log_likelihoods(v)[0][0] for v in (rung.optimum.numbers, numbers))
+    assert after > before + 50.0  # nats; Student's distribution takes back twenty of them
+    turned = np.ravel(rung.lanes.at(numbers).kernel.phase(np.array([[13.0], [15.0], [17.0]])))
+    assert turned[1] - turned[0] - 10.0 == pytest.approx(2.0 * np.pi * shift, rel=0.5)
+    assert turned[2] - turned[0] - 20.0 == pytest.approx(0.0, abs=0.5)
+
+
 def test_a_model_follows_the_frequencies_of_another(jumping):
     _, model, data = jumping
     other = eqx.tree_at(
