@@ -33,7 +33,7 @@ from .thinning import thinned
 # Rows of a block, at least and at most: between them so many that it spans a few knots. A third more come before them;
 # the likelihood of blocks that warm up so little is one in its own right (Vecchia 1988, by blocks).
 CELLS, OWN, OWN_OF_PULSES = 8.0, (384, 2**14), 256  # those of pulses have more numbers, and fewer rows tell of them
-MIDDLE = 4  # of the lengthscales that are compared: where that begins
+MIDDLE = 4  # of the lengthscales that are compared: where that begins, but for pulses
 FIRST = 3  # harmonics of pulses by which they are followed first
 PART = 4000  # rows in which the prior of the frequencies is chosen
 POOR = 6.0  # times the usual spread of blocks' log likelihoods a row, below their median: there a cycle may be lost
@@ -55,7 +55,8 @@ def fit_long(initial: InitialValues, data: Channels, n_starts: int, work: Work) 
         return [_fitted(initial, data, n_starts, work)]
     lowest = dataclasses.replace(initial, harmonics=np.minimum(initial.harmonics, FIRST))
     starts = lowest.alternatives()[:n_starts]
-    models = [markov_from(start, _scales(start)[MIDDLE], long=True) for start in starts]
+    scales = _scales(starts[0])
+    models = [markov_from(start, scales[_cycles(starts[0], scales, 2.0)], long=True) for start in starts]
     few = thinned(lowest, data)[0]
     first = _mended(work, approach(work, *with_lanes(models[0], _blocks(models[0], few)), LAST), models[1:])
     found = _fitted(initial, data, 1, work, first.model)
@@ -78,6 +79,13 @@ def _scales(start: InitialValues) -> np.ndarray:
     """Lengthscales of the frequencies that are compared."""
     hop = float(np.median(np.diff(start.centres[:, 0])))
     return hop * np.asarray(2.0 ** (0.5 * np.arange(6, -3, -1)))
+
+
+def _cycles(start: InitialValues, scales: np.ndarray, count: float) -> int:
+    """Which lengthscale is nearest to so many cycles of the pulses."""
+    pulse = int(np.argmax(np.broadcast_to(start.harmonics, start.gain.shape[1:])))
+    period = 1.0 / float(np.median(start.frequency[:, pulse, 0]))
+    return int(np.argmin(np.abs(np.log(scales / (count * period)))))
 
 
 def _pulses(model: MarkovGP | ChannelGP) -> list[int]:
@@ -134,10 +142,12 @@ def _chosen_in_part(start: InitialValues, part: Channels, scales: np.ndarray, wo
     def other(model: MarkovGP | ChannelGP, k: int) -> tuple[Lanes, Any]:
         return built(resmoothed(model, start, scales[k], long=True))
 
-    model = markov_from(start, scales[MIDDLE], long=True)
+    # A pulse tells its frequency once a cycle; other oscillations have no such length.
+    begin = MIDDLE if before is None else _cycles(start, scales, 1.0)
+    model = markov_from(start, scales[begin], long=True)
     lanes, model = built(model if before is None else following(model, before, start))
     first = settled(work, approach(work, lanes, model, LAST))
-    rungs = along_ladder(first, MIDDLE, len(scales), other, work)
+    rungs = along_ladder(first, begin, len(scales), other, work)
     return max(rungs.values(), key=lambda rung: rung.evidence)
 
 
