@@ -55,6 +55,18 @@ def beats(rate, seconds, seed=0):
     return t, np.sum(np.exp(-0.5 * ((t[:, None] - at) / 0.02) ** 2), axis=1) + 0.05 * rng.normal(size=len(t))
 
 
+def test_a_pulse_wave_has_its_rate_at_both_ends():
+    """The windows there hold one beat, which is a pulse of any rate: half of the true one explained it, too."""
+    t = np.arange(0.0, 25.0, 0.01)
+    phase = t + 0.35 * np.sin(2 * np.pi * t / 10)
+    at = np.interp(np.arange(0.6, 25.0), phase, t)
+    shape = ((1.0, 0.0, 0.06), (-0.4, 0.18, 0.06), (0.3, 0.35, 0.06), (-0.2, 0.52, 0.08))  # rings after each beat
+    y = sum(np.sum(a * np.exp(-0.5 * ((t[:, None] - at - late) / w) ** 2), axis=1) for a, late, w in shape)
+    found = find_initial_values(t, y + 0.01 * np.random.default_rng(0).normal(size=len(t)))
+    x, rate = found.centres[:, 0], found.frequency[:, 0, 0]
+    np.testing.assert_allclose(rate, 1.0 + 0.07 * np.pi * np.cos(2 * np.pi * x / 10), rtol=0.1)
+
+
 @pytest.mark.parametrize("seconds", [10.0, 25.0])
 def test_few_beats_have_their_rate(seconds):
     """A window that holds one pulse alone would take any rate."""

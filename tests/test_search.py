@@ -150,6 +150,8 @@ def test_nyquist_of_a_sampling_pattern():
     np.testing.assert_allclose(nyquist(np.delete(t, np.arange(100, 220))), 0.5, rtol=5e-3)
     np.testing.assert_allclose(nyquist(t + rng.uniform(-0.05, 0.05, 400)), 0.5, rtol=5e-3)  # nearly even, as months
     assert nyquist(np.sort(rng.uniform(0.0, 400.0, 400))) > 4.0  # ten times the average
+    nights = np.concatenate([365 * k + np.sort(rng.choice(220, 100, replace=False)) for k in range(5)])
+    assert nyquist(nights + rng.uniform(-0.15, 0.15, 500)) > 4.0  # of close nights, not of all days in five years
 
 
 # Lines
@@ -162,6 +164,41 @@ def test_a_star_with_daily_aliases(seed):
     found = find_lines(t, y - y.mean(), error, nyquist(t), 3)
     assert [round(line.frequency * 0.94, 4) for line in found.lines] == [1.0]
     assert not found.lines[0].aliases
+
+
+@pytest.mark.parametrize("seed", [2, 4, 6])
+def test_a_pulsating_star_and_its_overtones(seed):
+    """At one time in every other night: overtones are at the multiples, not at their aliases by days or seasons.
+
+    The fundamental is beyond ten times the Nyquist frequency of the average spacing, the overtones far beyond.
+    """
+    rng = np.random.default_rng(seed)
+    nights = np.concatenate([365 * k + np.arange(220) for k in range(5)])
+    t = np.sort(rng.choice(nights, 500, replace=False)) + rng.uniform(-0.15, 0.15, 500)
+    f = rng.uniform(1.5, 1.6)
+    y = sum(a * np.cos(k * 2 * np.pi * f * t + k) for k, a in ((1, 0.3), (2, 0.15), (3, 0.1)))
+    y = y + 0.1 * rng.normal(size=500)
+    found = find_lines(t, y - y.mean(), np.full(500, 0.05), nyquist(t), 4)
+    np.testing.assert_allclose([line.frequency / f for line in found.lines], [1.0, 2.0, 3.0], rtol=1e-4)
+    assert not any(line.aliases for line in found.lines)
+
+
+def test_a_tone_beside_strong_red_noise_is_steady():
+    """Parts of a record share the red noise: the whole is not what each of them says without the others."""
+    t = np.arange(1920.0)
+    null = Null(0.01, (Process(1.0, 16.0, 1.5, 0.0),))
+    assert _Record(t, np.cos(2 * np.pi * t / 48 + 0.5), np.zeros(1920), null, []).is_steady(1 / 48)
+    turned = np.cos(2 * np.pi * t / 48 + 0.9 * np.pi * (t > 960))
+    assert not _Record(t, turned, np.zeros(1920), null, []).is_steady(1 / 48)
+
+
+def test_an_alias_explains_as_much(monkeypatch):
+    """However much there is around another frequency: on a grid no other one is the same."""
+    t, rng = np.arange(400.0), np.random.default_rng(0)
+    y = np.cos(2 * np.pi * t / 24) + 0.1 * rng.normal(size=400)
+    seen = _Record.periodogram
+    monkeypatch.setattr(_Record, "periodogram", lambda *args: (*seen(*args)[:2], 1e4 * seen(*args)[2]))
+    assert _Record(t, y, np.zeros(400), Null(0.1, ()), []).aliases(1 / 24, 0.5)[1] == ()
 
 
 def test_aliases_are_named():

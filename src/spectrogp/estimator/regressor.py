@@ -88,7 +88,7 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
         Chains of a sampler.
     highest_frequency : float, array of shape [d] or None, default=None
         Where the search in the data ends, in cycles per unit; by default at the Nyquist frequency of the inputs. That
-        of uneven ones lies far above that of their average spacing: ten times as high is looked.
+        of uneven ones lies far above that of their closer spacings: ten times as high is looked.
     verbose : bool, default=False
         Whether to show progress bars on stderr.
 

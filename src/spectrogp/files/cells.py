@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import numpy as np
 
-from .dates import as_iso, is_date
+from .dates import are_digits_of_dates, as_iso, is_date
 from .errors import Place, TableError, quoted, refuse
 
 LONGEST_CELL = 1_100  # characters of a number or time: the smallest float64, with all its zeros and digits, has 1,077
@@ -61,7 +61,10 @@ def about_separators(text: str) -> str:
 
 def kind_of(cells: Sequence[str]) -> str:
     """What a column holds, by some of its cells: "number", "time", "text", or "nothing" where all are missing."""
-    kinds = {_kind(cell.strip()) for cell in cells} - {"nothing"}
+    cells = [cell.strip() for cell in cells]
+    kinds = {_kind(cell) for cell in cells} - {"nothing"}
+    if kinds == {"number"} and are_digits_of_dates([cell for cell in cells if cell.lower() not in _MISSING]):
+        return "time"
     return kinds.pop() if len(kinds) == 1 else "text" if kinds else "nothing"
 
 
@@ -114,7 +117,7 @@ def with_gaps(there: np.ndarray, gone: np.ndarray, place: Place) -> np.ndarray:
 
 
 def _parsed(cells: list[str], place: Place) -> np.ndarray:
-    if is_date(cells[0]):
+    if is_date(cells[0]) or are_digits_of_dates(cells):
         cells = as_iso(cells, place)
     return _parsed_times(cells, place) if _ISO.fullmatch(cells[0]) else _parsed_numbers(cells, place)
 

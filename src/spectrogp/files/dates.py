@@ -1,8 +1,9 @@
-"""Dates as people write them, as those of ISO 8601: 30.05.2001, 30/5/2001 12:00, 05/30/2001, 2001/05/30."""
+"""Dates as people write them, as those of ISO 8601: 30.05.2001, 30/5/2001 12:00, 05/30/2001, 2001/05/30, 20010530."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -11,6 +12,12 @@ from .errors import Place, TableError, quoted
 _CLOCK = r"([T ]+(?P<clock>\d{1,2}:\d\d.*))?"
 _YEAR_LAST = re.compile(r"(?P<one>\d{1,2})(?P<by>[./-])(?P<two>\d{1,2})(?P=by)(?P<year>\d{4})" + _CLOCK, re.ASCII)
 _YEAR_FIRST = re.compile(r"(?P<year>\d{4})(?P<by>[./])(?P<one>\d{1,2})(?P=by)(?P<two>\d{1,2})" + _CLOCK, re.ASCII)
+_DIGITS = re.compile(r"(1[5-9]|2[01])\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])", re.ASCII)
+
+
+def are_digits_of_dates(cells: Sequence[str]) -> bool:
+    """Whether all of a column are integers such as 20010530: one number may be so by chance, a column is not."""
+    return all(_DIGITS.fullmatch(cell) for cell in cells)
 
 
 def is_date(text: str) -> bool:
@@ -24,6 +31,8 @@ def as_iso(cells: list[str], place: Place) -> list[str]:
     With the year at the end, points mean that the day comes first. With other signs between the parts the column
     tells, by a number beyond 12, whether days or months come first; one that does not tell is refused.
     """
+    if are_digits_of_dates(cells):
+        return [f"{cell[:4]}-{cell[4:6]}-{cell[6:]}" for cell in cells]
     pattern = _YEAR_FIRST if _YEAR_FIRST.fullmatch(cells[0]) else _YEAR_LAST
     found: list[re.Match[str]] = []
     for i, cell in enumerate(cells):

@@ -31,8 +31,8 @@ def read_table(path: FilePath, columns: Sequence[str] | None = None, *, missing:
     that begin with # or %). Cells are separated by commas, semicolons, tabs, bars or white space, whichever splits the
     names and the first row alike. Numbers have a decimal point and no other separators (``1_000`` is none); where
     cells are not separated by commas, a decimal comma will do in a table without points. Times are written as in ISO
-    8601, and those with a time zone become UTC; or as 30.05.2001, 2001/05/30, and 30/05/2001 or 05/30/2001 where the
-    column tells which. Rows are counted from 1, without the names.
+    8601, and those with a time zone become UTC; or as 30.05.2001, 2001/05/30, 20010530 (if all of a column are
+    such), and 30/05/2001 or 05/30/2001 where the column tells which. Rows are counted from 1, without the names.
 
     A sound file has the columns ``time (s)``, ``channel 1``, ``channel 2`` …
 

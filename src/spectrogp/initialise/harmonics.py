@@ -41,6 +41,12 @@ def find_comb(channels: Sequence[Channel], hop: int, highest: float) -> Path | N
         states, worth = best_track(gain, drift, 0.5 * JUMPS, birth_price(len(gain)))
         frequency = step * (multiples[0] + between_bins(gain, drift, states, 0.5 * JUMPS))
         chosen = rate[np.arange(len(gain)), np.maximum(states, 0)] / cells.width**2
+        # A frame at an end or in a gap may hold too little for two cycles: there the frequency is that of others.
+        sure = frequency * cells.width * cells.rows > LOWEST * np.max(cells.rows)
+        if np.any(sure):
+            frames = np.arange(len(gain))
+            frequency = np.interp(frames, frames[sure], frequency[sure])
+            chosen = np.where(sure, chosen, 0.0)
         paths.append(path_of(states, gain, hop, frequency, chosen, worth)._replace(harmonics=count))
     return max(paths, key=lambda path: path.worth, default=None)
 

@@ -24,7 +24,8 @@ from .transform import fourier_sums
 
 FALSE_ALARM = 0.01
 OVERSAMPLING = 5.0  # of the frequencies, in units of 1/span
-FASTER = 10.0  # times the average Nyquist frequency, up to which uneven times are looked at
+FASTER = 10.0  # times the usual Nyquist frequency, up to which uneven times are looked at
+CLOSE = 0.25  # of all spacings, up to which they are usual ones
 ALIKE = 0.9  # of the squared window function, from which on a frequency is that of the sampling
 FREQUENCIES = 15 * 10**5  # at most
 LEAST = 2.0  # cycles in the record: slower ones belong to the background
@@ -39,6 +40,7 @@ UNSTEADY = 3.0  # cycles in the record, around one that has not, within which th
 TRIES = 5  # such ones after which a record is one of components that change
 MODULATED = 2.0  # cycles in the record, by which a line is apart from others: nearer ones are how it changes
 TIMES = 3  # multiples of it
+OVERTONES = 6  # multiples of the frequency of a line that others are rather than their aliases
 _SAMPLES = 2**16  # of waves that are solved for at once
 
 
@@ -78,21 +80,22 @@ class Lines(NamedTuple):
 
 
 def nyquist(t: np.ndarray) -> float:
-    """The highest frequency that times (sorted) tell from lower ones, or ten times that of the average spacing.
+    """The highest frequency that times (sorted) tell from lower ones, or ten times that of the usual spacing.
 
     Times on a grid, with or without gaps, or nearly so, tell frequencies apart up to half of the grid's rate
-    (Eyer & Bartholdi 1999). At others nothing ends there: a frequency beyond has no alias that is as good.
+    (Eyer & Bartholdi 1999). At others nothing ends there: a frequency beyond has no alias that is as good. Usual
+    spacings are those of the closer rows: nights and seasons that were missed take nothing from what the others tell.
     """
     distinct = np.unique(t)
     span = distinct[-1] - distinct[0]
-    average = 0.5 * (len(distinct) - 1) / span
+    usual = 0.5 / min(span / (len(distinct) - 1), float(np.quantile(np.diff(distinct), CLOSE)))
     step = 1.0 / (OVERSAMPLING * span)
-    count = min(int(2.0 * FASTER * average / step), 2 * FREQUENCIES)
+    count = int(min(2.0 * FASTER * usual / step, 2 * FREQUENCIES))
     window = np.abs(fourier_sums(distinct - distinct[0], np.ones(len(distinct)), step, count) / len(distinct)) ** 2
     alike = np.flatnonzero(window[int(2 * OVERSAMPLING) :] > ALIKE)
     if len(alike):
         return 0.5 * step * float(alike[0] + int(2 * OVERSAMPLING))
-    return min(FASTER * average, 0.5 * step * count)
+    return min(FASTER * usual, 0.5 * step * count)
 
 
 def find_lines(
@@ -126,6 +129,7 @@ def find_lines(
         line = record.strongest(highest, [*without, *bands, *near_lines])
         if line is None:
             break
+        line = record.as_overtone(line, highest)
         if not record.is_steady(line.frequency):
             bands.append((line.frequency - UNSTEADY / record.span, line.frequency + UNSTEADY / record.span))
             if len(bands) == TRIES:
@@ -146,6 +150,8 @@ def _told_apart(t: np.ndarray, y: np.ndarray, error: np.ndarray, found: Lines, h
     lines = list(found.lines)
     for k, line in enumerate(lines):
         others = [other.frequency for other in lines[:k] + lines[k + 1 :]]
+        if np.any(np.abs(line.frequency - _multiples([other.frequency for other in lines[:k]])) * t[-1] < MODULATED):
+            continue
         frequency, aliases = _Record(t, y, error, found.null, others).aliases(line.frequency, highest)
         lines[k] = line._replace(frequency=frequency, aliases=aliases)
     if not lines:
@@ -228,6 +234,25 @@ class _Record:
             return None
         return Line(f, np.zeros(2), nats, price)
 
+    def as_overtone(self, line: Line, highest: float) -> Line:
+        """A further line at a multiple of the frequency of another, if that is at least as likely.
+
+        At uneven times an overtone has aliases that are nearly as good. A multiple is one of few, and an alias one of
+        all frequencies that are told apart: its gain may be smaller by the logarithm of their number.
+        """
+        multiples = _multiples(self.frequencies)
+        apart = np.array([np.min(np.abs(f - np.array(self.frequencies))) for f in multiples]) * self.span
+        multiples = multiples[(multiples < highest) & (apart > MODULATED)]
+        if not len(multiples):
+            return line
+        tops, values = self.climbed(multiples, 0.5 / self.span)
+        best = int(np.argmax(values))
+        chance = np.log(max(highest * self.span / (OVERTONES * len(self.frequencies)), 1.0))
+        nats = 0.5 * float(values[best])
+        if nats < max(0.5 * float(self.exact(np.array([line.frequency]))[0]) - chance, line.price):
+            return line
+        return line._replace(frequency=float(tops[best]), gain=nats)
+
     def is_steady(self, frequency: float) -> bool:
         """Whether a further line has the same amplitude and phase in each part of the record, but for half of it.
 
@@ -242,7 +267,8 @@ class _Record:
         A = design.T @ solved - across.T @ np.linalg.solve(self.information, across)
         inverse = np.linalg.pinv(A)
         each = (inverse @ (design.T @ self.rest)).reshape(PARTS, 2)
-        whole = np.linalg.solve(sum(A[2 * k :, 2 * k :][:2, :2] for k in range(PARTS)), X.T @ self.rest)
+        # Red noise has parts in common: the information of the whole is that of all pairs of them.
+        whole = np.linalg.solve(A.reshape(PARTS, 2, PARTS, 2).sum(axis=(0, 2)), X.T @ self.rest)
         known = np.sqrt(np.sum(np.diagonal(inverse).reshape(PARTS, 2), axis=1))
         apart = np.linalg.norm(each - whole, axis=1)
         return bool(np.all(apart < HALF * np.linalg.norm(whole) + 3.0 * known))
@@ -291,7 +317,7 @@ class _Record:
         others: list[float] = []
         for f, other, around in zip(tops.tolist(), values, np.append(1.0, level[peaks]), strict=True):
             apart = min(abs(f - seen) * self.span for seen in (best, *others, *self.frequencies))
-            if apart > MODULATED and (value - other) / around < ODDS:
+            if apart > MODULATED and (value - other) / around < ODDS and other > HALF * value:
                 others.append(f)
         if not others:
             return best, ()
@@ -327,6 +353,11 @@ def _each(t: np.ndarray, frequencies: np.ndarray) -> np.ndarray:
     """cos and sin ``[k, 2, n]`` of frequencies, each beside the other."""
     theta = 2.0 * np.pi * np.outer(frequencies, t)
     return np.stack([np.cos(theta), np.sin(theta)], axis=1)
+
+
+def _multiples(frequencies: Sequence[float]) -> np.ndarray:
+    """Multiples of frequencies, from the second on."""
+    return np.outer(np.arange(2, OVERTONES + 1), frequencies).ravel()
 
 
 def _peaks(values: np.ndarray) -> np.ndarray:
