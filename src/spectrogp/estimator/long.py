@@ -19,88 +19,37 @@ from .rungs import (
     along_ladder,
     approach,
     climb,
-    following,
-    frequencies,
     frequency_groups,
     resmoothed,
     settled,
     side_by_side,
     with_lanes,
 )
-from .sudden import with_sudden_changes
-from .thinning import thinned
 
 # Rows of a block, at least and at most: between them so many that it spans a few knots. A third more come before them;
 # the likelihood of blocks that warm up so little is one in its own right (Vecchia 1988, by blocks).
-CELLS, OWN, OWN_OF_PULSES = 8.0, (384, 2**14), 256  # those of pulses have more numbers, and fewer rows tell of them
-MIDDLE = 4  # of the lengthscales that are compared: where that begins, but for pulses
-FIRST = 3  # harmonics of pulses by which they are followed first
+CELLS, OWN = 8.0, (384, 2**14)
 PART = 4000  # rows in which the prior of the frequencies is chosen
 POOR = 6.0  # times the usual spread of blocks' log likelihoods a row, below their median: there a cycle may be lost
 
 
 def fit_long(initial: InitialValues, data: Channels, n_starts: int, work: Work) -> list[Rung]:
-    """Blocks of time; the prior of the frequencies is chosen by its evidence in a part of the record.
-
-    Pulses are followed by their lowest harmonics first: by the others a pulse that comes early or late is seen only if
-    it is nearly where it was expected.
-
-    Args:
-        initial: What was found.
-        data: Of every channel.
-        n_starts: Widths of windows whose views are tried, at most.
-        work: What all steps share.
-    """
-    if np.max(initial.harmonics) <= FIRST:
-        return [_fitted(initial, data, n_starts, work)]
-    lowest = dataclasses.replace(initial, harmonics=np.minimum(initial.harmonics, FIRST))
-    starts = lowest.alternatives()[:n_starts]
-    scales = _scales(starts[0])
-    models = [markov_from(start, scales[_cycles(starts[0], scales, 2.0)], long=True) for start in starts]
-    few = thinned(lowest, data)[0]
-    first = _mended(work, approach(work, *with_lanes(models[0], _blocks(models[0], few)), LAST), models[1:])
-    found = _fitted(initial, data, 1, work, first.model)
-    return [with_sudden_changes(work, found, _pulses(found.model))]
-
-
-def _fitted(initial: InitialValues, data: Channels, n_starts: int, work: Work, before: Any = None) -> Rung:
-    """The optimum, from where windows saw the frequencies, or from the frequencies of a model ``before``."""
+    """Blocks of time; the prior of the frequencies is chosen by its evidence in a part of the record."""
     starts = initial.alternatives()[:n_starts]
     part, few = _part(starts[0], data)
-    chosen = _chosen_in_part(few, part, _scales(starts[0]), work, before)
-    smoothness = float(frequencies(chosen.model)[0].lengthscale.value)
+    hop = float(np.median(np.diff(starts[0].centres[:, 0])))
+    scales = hop * 2.0 ** (0.5 * np.arange(6, -3, -1))
+    chosen = _chosen_in_part(few, part, scales, work)
+    smoothness = float(grid_groups(chosen.model)[frequency_groups(chosen.model)[0]].lengthscale.value)
     models = [_as_fitted(markov_from(start, smoothness, long=True), chosen.model) for start in starts]
-    if before is not None:
-        models[0] = following(models[0], before, starts[0])
-    return _mended(work, climb(work, *with_lanes(models[0], _blocks(models[0], data)), LAST), models[1:])
-
-
-def _scales(start: InitialValues) -> np.ndarray:
-    """Lengthscales of the frequencies that are compared."""
-    hop = float(np.median(np.diff(start.centres[:, 0])))
-    return hop * np.asarray(2.0 ** (0.5 * np.arange(6, -3, -1)))
-
-
-def _cycles(start: InitialValues, scales: np.ndarray, count: float) -> int:
-    """Which lengthscale is nearest to so many cycles of the pulses."""
-    pulse = int(np.argmax(np.broadcast_to(start.harmonics, start.gain.shape[1:])))
-    period = 1.0 / float(np.median(start.frequency[:, pulse, 0]))
-    return int(np.argmin(np.abs(np.log(scales / (count * period)))))
-
-
-def _pulses(model: MarkovGP | ChannelGP) -> list[int]:
-    """Which of the model's groups on grids are frequencies of pulses, whose envelopes are of order one half."""
-    terms = [term for term in model.terms if grid_groups(term.phase)]
-    pairs = zip(terms, frequency_groups(model), strict=True)
-    return [k for term, k in pairs if term.harmonic and term.order == 0.5]
+    return [_mended(work, climb(work, *with_lanes(models[0], _blocks(models[0], data)), LAST), models[1:])]
 
 
 def _blocks(model: MarkovGP | ChannelGP, data: Channels) -> Timeline:
     """Blocks that have few knots each, of a number of rows that is nearly always the same."""
     spacing = min(float(group.spacing) for group in grid_groups(model))
     rate = max(part.size / max(float(np.ptp(part.X)), 1e-300) for part in data)
-    least = OWN_OF_PULSES if _pulses(model) else OWN[0]
-    own = int(np.clip(CELLS * spacing * rate, least, OWN[1]))
+    own = int(np.clip(CELLS * spacing * rate, *OWN))
     return side_by_side(data, own=own, warm_up=own // 3, longest=2.0 * own / rate)
 
 
@@ -133,7 +82,7 @@ def _between(data: Data, low: float, high: float) -> Data:
     return Data(*(np.asarray(part)[rows] for part in (data.X, data.y, data.error)))
 
 
-def _chosen_in_part(start: InitialValues, part: Channels, scales: np.ndarray, work: Work, before: Any) -> Rung:
+def _chosen_in_part(start: InitialValues, part: Channels, scales: np.ndarray, work: Work) -> Rung:
     """The lengthscale of the frequencies that has the largest evidence in a part of the record."""
 
     def built(model: MarkovGP | ChannelGP) -> tuple[Lanes, Any]:
@@ -142,12 +91,10 @@ def _chosen_in_part(start: InitialValues, part: Channels, scales: np.ndarray, wo
     def other(model: MarkovGP | ChannelGP, k: int) -> tuple[Lanes, Any]:
         return built(resmoothed(model, start, scales[k], long=True))
 
-    # A pulse tells its frequency once a cycle; other oscillations have no such length.
-    begin = MIDDLE if before is None else _cycles(start, scales, 1.0)
-    model = markov_from(start, scales[begin], long=True)
-    lanes, model = built(model if before is None else following(model, before, start))
+    middle = len(scales) // 2
+    lanes, model = built(markov_from(start, scales[middle], long=True))
     first = settled(work, approach(work, lanes, model, LAST))
-    rungs = along_ladder(first, begin, len(scales), other, work)
+    rungs = along_ladder(first, middle, len(scales), other, work)
     return max(rungs.values(), key=lambda rung: rung.evidence)
 
 

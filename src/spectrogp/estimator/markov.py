@@ -12,6 +12,7 @@ import numpy as np
 
 from ..inference import CONVERGED, Optimum, Progress
 from ..initialise import (
+    HARMONICS,
     InitialValues,
     fundamentals,
     likely_smoothness,
@@ -40,7 +41,6 @@ from .rungs import (
     side_by_side,
     with_lanes,
 )
-from .thinning import for_single_rows, thinned
 
 SHORT = 2500  # rows up to which all of them are one block
 LADDER = 2.0 ** (0.5 * np.arange(2, -12, -1))  # lengthscales of the frequencies, in standard deviations of the inputs
@@ -48,6 +48,7 @@ BEGIN = 3  # where candidates are compared, unless what was found changes faster
 FIRST = 8  # steps of Newton's method of candidates
 APART = 0.3  # nats by which candidates that end at the same place may differ
 NEGLIGIBLE = 4.0  # nats below the best at which a rung of the ladder is left out of the mixture
+ROWS_A_CYCLE, LEAST = 4.0, 256  # that are left of an even record that has more
 PERIODS = 0.5  # of the slowest component that changes: red noise that is faster may be what windows missed
 ROWS_DRAWN = 2 * 10**7  # rows times draws of a long record: to read a draw takes as long as there are rows
 
@@ -76,7 +77,7 @@ def fit_markov(
         progress: What shows it.
     """
     work, given = Work(np.random.default_rng(seed), progress), data
-    data, inside = thinned(initial, given)
+    data, inside = _thinned(initial, given)
     doubtful = initial
     if len(data) == 1:
         initial, doubtful = _without_doubtful_background(initial)
@@ -91,7 +92,7 @@ def fit_markov(
         if len(data) == 1:
             rungs = _with_doubtful_background(rungs, doubtful, work)
     if np.any(inside):
-        rungs = [for_single_rows(rung, inside) for rung in rungs]
+        rungs = [_for_single_rows(rung, inside) for rung in rungs]
     top = rungs[0]
     offset = np.array([float(one.offset.value) for one in top.model.channels])
     centred = _without_offset(top.model)
@@ -260,6 +261,60 @@ def _unfinished(optimum: Optimum) -> list[str]:
         return []
     promise = "no end" if not np.isfinite(optimum.decrement) else f"{optimum.decrement:.3g} nats"
     return [f"optimum: Newton's method stopped where a further step promised {promise}; bands may be wrong"]
+
+
+# Rows that are closer than the signal needs
+
+
+def _thinned(initial: InitialValues, every: Channels) -> tuple[Channels, tuple[float, ...]]:
+    """Means of so many neighbouring rows of an even record that every cycle still has enough; and what they hide.
+
+    That is the variance of rows around such a mean, but for the change of the signal meanwhile.
+
+    What oscillates so slowly is nearly the same in all of them. Times that are uneven stay as they are: means of
+    different numbers of rows would have different noise. So do channels of which one misses some.
+    """
+    data, untouched = every[0], (every, (0.0,) * len(every))
+    X = np.asarray(data.X)[:, 0]
+    order = np.argsort(X, kind="stable")
+    steps = np.diff(X[order])
+    if not np.any(initial.found) or len(steps) < 2 * LEAST or np.min(steps) < 0.99 * np.max(steps):
+        return untouched
+    if any(not np.array_equal(part.X, data.X) for part in every):
+        return untouched
+    seen = np.where(initial.gain > 0, initial.frequency[..., 0] * np.minimum(initial.harmonics, HARMONICS), 0.0)
+    # A single place that was seen wrongly is not to decide.
+    fastest = np.quantile(np.max(seen, axis=1), 0.99)
+    together = int(1.0 / (ROWS_A_CYCLE * 1.2 * fastest * np.mean(steps)))
+    together = min(together, data.size // LEAST)
+    if together < 2:
+        return untouched
+    count = data.size // together
+    rows = order[: count * together].reshape(count, together)
+    return tuple(zip(*(_means(part, rows) for part in every), strict=True))  # type: ignore[return-value]
+
+
+def _means(data: Data, rows: np.ndarray) -> tuple[Data, float]:
+    """Means of rows ``[n, k]``, and the variance of the noise that they hide."""
+    X, y, error = (np.asarray(part)[rows] for part in (data.X[:, 0], data.y, data.error))
+    together = rows.shape[1]
+    # Differences of neighbours leave out what changes slowly.
+    inside = max(0.5 * float(np.mean(np.diff(y, axis=1) ** 2)) - float(np.mean(error**2)), 0.0) * (1.0 - 1.0 / together)
+    return Data(X.mean(axis=1), y.mean(axis=1), np.sqrt(np.mean(error**2, axis=1) / together)), inside
+
+
+def _for_single_rows(rung: Rung, inside: tuple[float, ...]) -> Rung:
+    """A fit to means of rows as one of single rows: the noise has in it what the means hide."""
+    numbers = rung.optimum.numbers.copy()
+    for k, hidden in enumerate(inside):
+        place = rung.lanes.number_of(lambda m: _noises(m)[k].noise.raw)  # noqa: B023
+        numbers[place] = 0.5 * np.log(np.exp(2.0 * numbers[place]) + hidden)
+    return rung._replace(optimum=rung.optimum._replace(numbers=numbers))
+
+
+def _noises(model: Any) -> tuple[Any, ...]:
+    """The likelihood of every channel."""
+    return model.likelihoods if isinstance(model, ChannelGP) else (model.likelihood,)
 
 
 def _mixture(rungs: list[Rung], draws: int, work: Work) -> Posterior:

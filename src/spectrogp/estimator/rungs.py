@@ -88,31 +88,26 @@ def at_optimum(work: Work, lanes: Lanes, model: MarkovGP, beaten: float = -np.in
 
 def settled(work: Work, rung: Rung) -> Rung:
     """A rung that is at its optimum, with amplitudes of the functions that the data tell."""
-    model = with_amplitudes(rung, variances(rung, work))
+    model = _with_amplitudes(rung, work)
     return climb(work, Lanes(model, rung.lanes.timeline), model, THEN)
 
 
-def variances(rung: Rung, work: Work) -> np.ndarray:
-    """Variances ``[knots]`` of the whitened values."""
-    moves = rung.optimum.factor.draw(work.rng, 200, border=True)
-    return np.asarray(np.var(moves[:, : rung.lanes.knots], axis=0))
-
-
-def with_amplitudes(rung: Rung, variance: np.ndarray) -> Any:
+def _with_amplitudes(rung: Rung, work: Work) -> Any:
     """Amplitudes of the functions nearer to where the evidence is largest.
 
     MacKay's (1992) step: a² is the sum of the squares of the knots over the number of directions that the data
     determine, which is the number of knots less the sum of their variances. The functions stay as they are.
     """
     optimum, groups, offset = rung.optimum, [], 0
+    variance = np.var(optimum.factor.draw(work.rng, 200, border=True), axis=0)
     for group in grid_groups(rung.model):
         count = group.whitened.raw.size
         here = slice(offset, offset + count)
         offset += count
-        knots, precision = optimum.numbers[here], rung.lanes.precision[here]
-        determined = max(count - float(precision @ variance[here]), 0.0)
+        knots = optimum.numbers[here]
+        determined = max(count - float(np.sum(variance[here])), 0.0)
         ratio = float(group.amplitude.prior.median) / np.exp(float(group.amplitude.raw))
-        factor = np.sqrt((precision @ knots**2 + PSEUDO * ratio**2) / (determined + PSEUDO))
+        factor = np.sqrt((knots @ knots + PSEUDO * ratio**2) / (determined + PSEUDO))
         factor = float(np.clip(factor, 1.0 / 3.0, 3.0))
         groups.append(
             eqx.tree_at(
@@ -149,20 +144,13 @@ def resmoothed(model: Any, start: InitialValues, smoothness: float, *, long: boo
     found = np.exp(np.concatenate([groups[place].unwarped(start.centres) for place in places], axis=1)) / (2.0 * np.pi)
     # Rows say more of a frequency that was fitted than they did before.
     now = dataclasses.replace(start, frequency=found, gain=np.full(start.gain.shape, FITTED))
-    fresh = frequencies(following(markov_from(now, smoothness, long=long), model, start))
-    by_place = dict(zip(places, fresh, strict=True))
-    return with_groups(model, [by_place.get(k, group) for k, group in enumerate(groups)])
-
-
-def following(model: Any, other: Any, start: InitialValues) -> Any:
-    """A model with the frequencies of another one, everywhere: a phase is lost by what differs between centres."""
+    fresh = dict(zip(places, frequencies(markov_from(now, smoothness, long=long)), strict=True))
     low, high = start.extent[:, 0]
-    groups = grid_groups(model)
-    for place, seen in zip(frequency_groups(model), frequencies(other), strict=True):
-        count = int(3.0 * (high - low) / float(min(groups[place].spacing, seen.spacing)))
+    for place, group in fresh.items():  # everywhere: a phase is lost by what differs between centres
+        count = int(3.0 * (high - low) / float(min(group.spacing, groups[place].spacing)))
         X = np.linspace(low, high, count)[:, None]
-        groups[place] = groups[place].fitted_to(X, np.exp(seen.unwarped(X)), SAME)
-    return with_groups(model, groups)
+        fresh[place] = group.fitted_to(X, np.exp(groups[place].unwarped(X)), SAME)
+    return with_groups(model, [fresh.get(k, group) for k, group in enumerate(groups)])
 
 
 def frequency_groups(model: MarkovGP | ChannelGP) -> list[int]:

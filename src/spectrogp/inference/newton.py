@@ -40,10 +40,7 @@ class Arrow(NamedTuple):
 
     @classmethod
     def of(cls, lanes: Lanes, blocks: np.ndarray, prior: np.ndarray) -> Arrow:
-        """The knots' precision (and the ``prior`` of the border) plus the blocks' matrices ``[b, p, p]``.
-
-        LinAlgError if that is not positive.
-        """
+        """I (and the ``prior`` of the border) plus the blocks' matrices ``[b, p, p]``; LinAlgError if not positive."""
         n, q = lanes.knots, lanes.border
         # Knots of several functions at the same place keep their order, whatever the rounding of the places.
         span = float(np.ptp(lanes.places)) if n else 0.0
@@ -62,7 +59,7 @@ class Arrow(NamedTuple):
             band += np.bincount(at, some[:, :local, :local][lower], band.size).reshape(band.shape)
             np.add.at(cross, (here[:, :local, None], here[:, None, local:] - n), some[:, :local, local:])
             np.add.at(corner, (here[:, local:, None] - n, here[:, None, local:] - n), some[:, local:, local:])
-        band[0] += lanes.precision[order]
+        band[0] += 1.0
         factor = cholesky_banded(band, lower=True) if n else band
         solved = cho_solve_banded((factor, True), cross) if n and q else cross
         return cls(order, factor, solved, cholesky(corner - cross.T @ solved, lower=True) if q else corner)
@@ -298,7 +295,7 @@ def _search_whole(
     """
     del factor
     member = lanes.members
-    whole = np.diag(np.append(lanes.precision, np.zeros(lanes.border)))
+    whole = np.eye(len(here.numbers))
     whole[lanes.knots :, lanes.knots :] = prior
     for block, numbers in zip(H, member, strict=True):
         whole[np.ix_(numbers, numbers)] += block
@@ -367,7 +364,7 @@ def _bent_moves(lanes: Lanes, here: _Place, H: np.ndarray, prior: np.ndarray, st
 
     def times(vector: np.ndarray) -> np.ndarray:
         vector = np.ravel(vector)
-        result = np.append(lanes.precision * vector[: lanes.knots], prior @ vector[lanes.knots :])
+        result = np.append(vector[: lanes.knots], prior @ vector[lanes.knots :])
         each = np.einsum("bpq,bq->bp", H, np.where(lanes.felt, vector[lanes.members], 0.0))
         return result + np.bincount(lanes.members.ravel(), each.ravel(), len(vector))
 

@@ -43,11 +43,9 @@ class Lanes:
     Args:
         model: The model; its numbers are where copies begin.
         timeline: Blocks of its data, those of several channels by ``Timeline.side_by_side``.
-        precision: Of the whitened values a priori, ``[knots]``; one for all when left out. Where functions change
-            suddenly it is smaller.
     """
 
-    def __init__(self, model: MarkovGP | ChannelGP, timeline: Timeline, precision: np.ndarray | None = None) -> None:
+    def __init__(self, model: MarkovGP | ChannelGP, timeline: Timeline) -> None:
         self.model, self.timeline, self._free = model, timeline, _free_leaves(model)
         self._compiled = False
         channels = model.channels
@@ -79,7 +77,6 @@ class Lanes:
         places = [np.repeat(group.places[:, 0], group.whitened.raw.shape[1]) for group in grid_groups(model)]
         self.places = np.concatenate(places) if places else np.zeros(0)  # of the knots, by which the Hessian is banded
         self.knots = len(self.places)
-        self.precision = np.ones(self.knots) if precision is None else precision
         everything = self.join(model)
         self.border = everything.size - self.knots
         self._centre = everything[self.knots :]
@@ -161,15 +158,12 @@ class Lanes:
         return self.evaluate(np.arange(self.count), numbers[self.members])
 
     def log_prior(self, numbers: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
-        """Log prior density, gradient, and minus the Hessian ``[q, q]`` of the border; that of the knots is diagonal,
-        their ``precision``."""
+        """Log prior density, gradient, and minus the Hessian ``[q, q]`` of the border (that of the knots is one)."""
         knots, move = numbers[: self.knots], numbers[self.knots :] - self._centre
         value, slope, curvature = self._prior
         # All priors are normal in raw numbers, or flat.
-        value = value + float(slope @ move) + 0.5 * float(move @ curvature @ move)
-        pull = self.precision * knots
-        value -= 0.5 * float(knots @ pull - np.sum(np.log(self.precision)))
-        return value - _HALF_LOG * self.knots, np.append(-pull, slope + curvature @ move), -curvature
+        value = value + float(slope @ move) + 0.5 * float(move @ curvature @ move) - 0.5 * float(knots @ knots)
+        return value - _HALF_LOG * self.knots, np.append(-knots, slope + curvature @ move), -curvature
 
     def total(self, values: np.ndarray, slopes: np.ndarray, numbers: np.ndarray) -> tuple[float, np.ndarray]:
         """Log joint density and its gradient, from those of the blocks."""
