@@ -38,6 +38,7 @@ bench-long: $(VENV)/installed-bench  ## long signals by the default call, to a m
 
 bench-scale: $(VENV)/installed-dev  ## many signals, one fit by two processes with kills, ten million rows on disk (an hour)
 	$(BIN)/python -m benchmarks.scale --out $(OUT)/scale
+	$(BIN)/python -m benchmarks.threads --peers --out $(OUT)/threads
 	$(BIN)/python -m benchmarks.large --out $(OUT)/large
 
 bench-uci: $(VENV)/installed-bench  ## tables of several inputs by the default call, against boosting (SPECTROGP_DATA names the data)

@@ -78,7 +78,8 @@ def is_new(function: Hashable, arguments: Any) -> bool:
         arguments: A tree of arrays, and of what programs are compiled for.
     """
     leaves, structure = jax.tree.flatten(arguments)
-    kinds = tuple(leaf if callable(leaf) else (np.shape(leaf), jnp.result_type(leaf)) for leaf in leaves)
+    # Functions by their number, so that none is kept alive: one that is taken for another costs a compilation.
+    kinds = tuple(id(leaf) if callable(leaf) else (np.shape(leaf), jnp.result_type(leaf)) for leaf in leaves)
     key = (function, structure, kinds)
     new = key not in _known
     _known.add(key)
