@@ -440,3 +440,21 @@ def test_a_fast_background_beside_a_slow_one_is_judged_by_its_evidence():
     mean, std = model.predict(later[:, 0], return_std=True)
     assert np.sqrt(np.mean((mean - later[:, 1]) ** 2)) < 36.0  # 31 to 34 by the seed of the draws
     assert np.mean(np.abs(mean - later[:, 1]) < 1.645 * std) > 0.8
+
+
+@pytest.mark.parametrize("seed", [0, 6])
+def test_a_trend_that_bends_goes_on(seed):
+    """A slope that wanders, beside a tone: no polynomial follows it, and a process that turns back to the mean within
+    the record is no likelier than one that keeps its slope."""
+    rng = np.random.default_rng(seed)
+    t = np.arange(150) / 12.0
+    trend = np.cumsum(0.1 + np.cumsum(0.02 * rng.normal(size=t.size)))
+    y = 3.0 * trend / np.std(trend) + np.cos(2.0 * np.pi * t) + 0.2 * rng.normal(size=t.size)
+    found = find_initial_values(t, y, max_components=4)
+    np.testing.assert_allclose(found.frequency[:, found.found, 0].mean(), 1.0, rtol=0.02)
+    slowest = int(np.argmax(found.background_lengthscale[:, 0]))
+    span = np.ptp(t)
+    assert found.background_lengthscale[slowest, 0] > 10.0 * span
+    # Over the record such a process leaves its tangent by √(4√3) (span / ℓ)^1.5 of its amplitude: as the trend does.
+    leaves = np.sqrt(4.0 * np.sqrt(3.0)) * (span / found.background_lengthscale[slowest, 0]) ** 1.5
+    assert 1.0 < leaves * found.background_amplitude[slowest] < 30.0

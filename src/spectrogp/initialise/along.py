@@ -26,6 +26,7 @@ from .windows import Component, Record, View, windows_of
 
 MANY = 20_000  # rows beyond which what windows see is taken as it is: nulls and lines of all rows take long
 SLOW = 30.0  # lengthscale of the process that is a trend, in spans: it goes on beyond the data as a slope
+AS_LIKELY = 2.0  # nats by which that may be less likely than what turns back to the mean
 SURE = 10.0  # nats that a component gains beside red noise: the best of many paths through that gains by chance, too
 BAND = 2.0  # nats that a process with a frequency gains where nothing else oscillates, beside what its numbers cost
 OVERTONES = (2, 3, 4)  # numbers of harmonics that a ridge is tried with
@@ -92,10 +93,12 @@ def background_of(record: Record, null: Null, signal: np.ndarray) -> list[tuple[
     """Amplitude, lengthscale and order of the processes that are the background beside a signal: red noise, a trend."""
     if len(record.t) > MANY:
         return []
-    red = [process for process in null.processes if not process.frequency]
-    blocks = [(process.amplitude, process.lengthscale, process.order) for process in red]
-    flat = record.null(signal, null, degree=0)[1]
+    level, flat = record.null(signal, null, degree=0)
     bent, likelihood = record.null(signal, null)
+    # Processes beside a polynomial leave out what that explains; without it they are those that have it in them.
+    whole = level if likelihood <= flat and not any(process.frequency for process in null.processes) else null
+    red = [_going_on(record, signal, process, whole) for process in whole.processes if not process.frequency]
+    blocks = [(process.amplitude, process.lengthscale, process.order) for process in red]
     slow = any(process.order == 1.5 and process.lengthscale > record.span for process in red)
     if likelihood > flat and not slow:
         # So slow a process is an integrated Wiener process: over the record it leaves its tangent by √(4√3) SLOW^−1.5
@@ -103,6 +106,26 @@ def background_of(record: Record, null: Null, signal: np.ndarray) -> list[tuple[
         rises = float(np.std(_trend(record._replace(y=record.y - signal), bent)))
         blocks.append((rises * SLOW**1.5 / np.sqrt(4.0 * np.sqrt(3.0)), SLOW * record.span, 1.5))
     return blocks
+
+
+def _going_on(record: Record, signal: np.ndarray, process: Process, null: Null) -> Process:
+    """A smooth process that hardly turns within the record as one that keeps its slope, where that is as likely.
+
+    Its lengthscale is then hardly known, and beyond the data decides whether a trend goes on or turns back to the mean.
+    """
+    if process.order != 1.5 or process.lengthscale < 0.5 * record.span:
+        return process
+    longer = SLOW * record.span / process.lengthscale
+    slower = process._replace(amplitude=process.amplitude * longer**1.5, lengthscale=SLOW * record.span)
+    others = tuple(slower if other is process else other for other in null.processes)
+    y = record.y - signal
+    # Of what a line leaves over: its level and slope may be anything in either case.
+    anything = 1e4 * max(float(np.std(y)), 1e-12)
+    either = [
+        Covariance(record.t, record.error, anything, null._replace(processes=processes), 1).log_likelihood(y)
+        for processes in (null.processes, others)
+    ]
+    return slower if either[0] - either[1] < AS_LIKELY else process
 
 
 def _trend(record: Record, null: Null) -> np.ndarray:
