@@ -255,7 +255,10 @@ CALLS = {
         "scale_at": lambda noise: noise.scale_at(X, 0.1 * ONES),
     },
     models.Gaussian: {"variance": lambda noise: noise.variance(DATA)},
-    models.AbstractObjective: {"log_joint": lambda model: model.log_joint(data_of(model), KEY)},
+    models.AbstractObjective: {
+        "log_joint": lambda model: model.log_joint(data_of(model), KEY),
+        "pairs": lambda model: model.pairs(data_of(model)),
+    },
     models.AbstractModel: {
         "component_moments": lambda model: model.component_moments(prepared(model), X, 0),
         "count_components": lambda model: model.count_components(X),
