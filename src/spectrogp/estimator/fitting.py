@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 from jax import Array
-from threadpoolctl import threadpool_limits
 
 from .. import models
-from ..core import as_numbers, refuse_forked
+from ..core import as_numbers, one_blas_thread, refuse_forked
 from ..files import FilePath
 from ..inference import (
     Adam,
@@ -76,7 +75,8 @@ def fit_channels(
     _, key = jax.random.split(jax.random.key(seed))
     initial = _initial_values(settings, X, y, error, seed, X_scale)
     announce(initial)
-    return _fit_in_linear_time(settings, models.channels_of(X, y, error), initial, seed, shown, key, None)
+    with one_blas_thread():
+        return _fit_in_linear_time(settings, models.channels_of(X, y, error), initial, seed, shown, key, None)
 
 
 def fit(
@@ -105,7 +105,8 @@ def fit(
         initial = _initial_values(settings, seen.X, seen.y, seen.error, seed, X_scale)
     announce(initial)
     if settings.kernel_for(data.X.shape[1]) == "matern":
-        return _fit_in_linear_time(settings, (data,), initial, seed, shown, of_posterior, places["posterior"])
+        with one_blas_thread():
+            return _fit_in_linear_time(settings, (data,), initial, seed, shown, of_posterior, places["posterior"])
     if settings.climbs(*data.X.shape):
         return _fit_by_ladder(settings, data, initial, seed, of_optimum, of_posterior)
     kernel, likelihood, failures = _begin(settings, initial, seen, seed, of_optimum)
@@ -131,8 +132,6 @@ def fit(
     return Fitted(model, given, posterior, initial, history, diagnostics)
 
 
-# Matrices are small: threads of BLAS that wait for each other would take whole cores.
-@threadpool_limits.wrap(limits=1, user_api="blas")  # type: ignore[untyped-decorator]
 def _fit_in_linear_time(
     settings: Settings,
     data: tuple[Data, ...],
