@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -155,3 +157,28 @@ def test_the_estimate_of_neighbours_is_what_their_search_takes():
     root = Path(__file__).parents[1]
     done = subprocess.run([sys.executable, "-c", SEARCH], capture_output=True, text=True, check=True, cwd=root)  # noqa: S603
     assert 0.5 * of_models._NEIGHBOURS < float(done.stdout) < 1.3 * of_models._NEIGHBOURS
+
+
+@pytest.mark.skipif("glibc" not in platform.libc_ver()[0], reason="memory of glibc")
+def test_a_worker_reuses_the_memory_that_dask_would_have_given_back():
+    """A hundred arrays of a megabyte, one after the other, need their 256 pages once and not a hundred times."""
+    code = """
+import resource, sys
+import numpy as np
+from spectrogp.core import keep_freed_memory
+if sys.argv[1] == "kept":
+    keep_freed_memory()
+np.ones(2**17)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(100):
+    np.ones(2**17)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+    environment = os.environ | {"MALLOC_TRIM_THRESHOLD_": "65536"}
+
+    def faults(how):
+        words = [sys.executable, "-c", code, how]
+        return int(subprocess.run(words, env=environment, capture_output=True, check=True).stdout)  # noqa: S603
+
+    assert faults("given back") > 100 * 200
+    assert faults("kept") < 2 * 256

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -10,7 +12,7 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 import spectrogp as sg
-from spectrogp.inference import newton
+from spectrogp.inference import Curvature, newton
 from spectrogp.inference.newton import Arrow, _bent_moves, _Place, curvature
 from spectrogp.kernels import IntegratedPhase, MaternPhase, WarpedTime
 from spectrogp.models import Data, Lanes, MarkovGP, Timeline
@@ -21,6 +23,7 @@ from zoo import double
 pytestmark = pytest.mark.usefixtures("compile_quickly")
 
 EXTENT = (0.0, 12.0)
+inner = sys.modules["spectrogp.inference.newton"]  # whose name is that of the function, too
 
 
 def model_of(extent=EXTENT, lengthscale=3.0):
@@ -247,6 +250,45 @@ def test_newton_ends_where_the_gradient_vanishes(kind, request):
     again = newton(lanes, found.numbers)
     assert again.log_joint == found.log_joint
     assert again.evidence == pytest.approx(evidence, abs=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["single", "several"])
+def test_curvature_of_another_search_serves_where_it_was_near(kind, request, monkeypatch):
+    """It is not computed again at the optimum; where a block begins elsewhere that block's is, and no other's."""
+    lanes, model, _ = request.getfixturevalue(kind)
+    found = newton(lanes, lanes.join(model))
+    computed = []
+    monkeypatch.setattr(inner, "curvature", lambda *given: (computed.append(given[-1]), curvature(*given))[1])
+    again = newton(lanes, found.numbers, known=found.curvature, exact=False)
+    assert not computed
+    assert again.log_joint == found.log_joint
+    knots = lanes.members[-1][lanes.felt[-1] & (lanes.members[-1] < lanes.knots)]
+    alone = np.setdiff1d(knots, lanes.members[:-1][lanes.felt[:-1]])
+    assert len(alone) > 2
+    off = found.numbers.copy()
+    off[alone] += 0.1  # in reach of the same optimum
+    back = newton(lanes, off, known=found.curvature)
+    np.testing.assert_array_equal(computed[0], [lanes.count - 1])
+    assert back.log_joint == pytest.approx(found.log_joint, abs=0.05)
+    assert back.evidence == pytest.approx(newton(lanes, off).evidence, abs=0.1)
+
+
+def test_curvature_in_other_units_is_that_of_stretched_numbers(several):
+    """Half the amplitude of a function a priori: its knots are twice as large, and the likelihood is the same."""
+    lanes, model, _ = several
+    numbers = lanes.join(model)
+    sizes = np.ones(len(numbers))
+    group = model.kernel.phase.frequency
+    sizes[: group.whitened.raw.size] = 0.5
+    where = lambda m: m.kernel.phase.frequency.amplitude.raw  # noqa: E731
+    less = eqx.tree_at(where, lanes.at(numbers / sizes), where(model) - np.log(2.0))
+    other = Lanes(less, lanes.timeline)
+    H, again = (
+        curvature(one, at, one.log_likelihoods(at)[1]) for one, at in ((lanes, numbers), (other, numbers / sizes))
+    )
+    told = Curvature(H, numbers[lanes.members]).stretched(sizes[lanes.members])
+    np.testing.assert_allclose(told.H, again, atol=1e-5 * np.max(np.abs(again)))  # by differences of gradients
+    np.testing.assert_allclose(told.seen, (numbers / sizes)[other.members])
 
 
 def test_a_search_that_cannot_reach_what_it_must_ends(several):

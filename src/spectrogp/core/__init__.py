@@ -5,7 +5,7 @@ from .chunking import chunked_sum, in_blocks, rows_divided, rows_shared, sharing
 from .compilation import SOON, cache_by_default, cache_compilations, share_compilations
 from .entry_points import entry_point, precision, refuse_forked, traced
 from .linalg import Factor, cholesky, gaussian_log_density, solve_lower, symmetric_root, triangular_inverse, whitened_kl
-from .memory import available_memory, require_memory
+from .memory import available_memory, keep_freed_memory, require_memory
 from .module import Module, show_numbers, with_fields
 from .threads import cores, in_pieces, is_new, one_blas_thread, side_by_side
 
@@ -30,6 +30,7 @@ __all__ = [
     "in_pieces",
     "inputs",
     "is_new",
+    "keep_freed_memory",
     "naming",
     "one_blas_thread",
     "precision",

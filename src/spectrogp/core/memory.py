@@ -1,8 +1,9 @@
-"""Memory that work will need, compared with what there is, before the work begins."""
+"""Memory that work will need, compared with what there is before it begins; and memory that is kept for reuse."""
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 from pathlib import Path
 
@@ -12,6 +13,23 @@ _CGROUPS = (  # limit and use of a container, version 2 and 1
     ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
     ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
 )
+
+_TRIM, _MAP = -1, -3  # glibc's M_TRIM_THRESHOLD and M_MMAP_THRESHOLD
+_MAPPED = 32 * 2**20  # bytes of an array that is mapped for itself: as much as glibc allows
+_KEPT = 2 * _MAPPED  # bytes that are free, and not given back: as much as glibc would come to by itself
+
+
+def keep_freed_memory() -> None:
+    """Let arrays of this process reuse memory that was freed, where the environment had it given back at once.
+
+    Workers of Dask run with ``MALLOC_TRIM_THRESHOLD_=65536``: glibc then returns every larger array to the system and
+    asks for its pages again, which takes a quarter of the time of a fit. Costs at most 64 MiB of a process. Does
+    nothing where memory is not glibc's.
+    """
+    with contextlib.suppress(OSError, AttributeError):  # other systems, and other libraries of C
+        adjust = ctypes.CDLL(None).mallopt
+        adjust(_TRIM, _KEPT)
+        adjust(_MAP, _MAPPED)
 
 
 def require_memory(needed: float, what: str, remedy: str) -> None:

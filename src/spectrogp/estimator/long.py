@@ -129,9 +129,10 @@ def _mended(work: Work, rung: Rung, others: list[MarkovGP | ChannelGP]) -> Rung:
         reach = 4.0 * float(np.median(high - low))
         near = np.any((lanes.places[:, None] > low - reach) & (lanes.places[:, None] < high + reach), axis=1)
         replaced = np.append(near, np.zeros(lanes.border, bool))
-        trial = approach(work, lanes, lanes.at(np.where(replaced, lanes.join(other), numbers)), THEN)
+        begun = lanes.at(np.where(replaced, lanes.join(other), numbers))
+        trial = approach(work, lanes, begun, THEN, known=rung.optimum.curvature)
         if trial.optimum.log_joint > rung.optimum.log_joint:
-            rung = climb(work, lanes, trial.model, THEN)
+            rung = climb(work, lanes, trial.model, THEN, trial.optimum.curvature)
     return rung
 
 

@@ -134,7 +134,7 @@ def _fit_short(initial: InitialValues, data: Channels, n_starts: int, work: Work
     def finished(pair: tuple[Rung, InitialValues], beaten: float = -np.inf) -> list[tuple[Rung, InitialValues]]:
         rung: Rung | None = pair[0]
         if pair[0].optimum.decrement > CONVERGED:
-            rung = at_optimum(work, pair[0].lanes, pair[0].model, beaten)
+            rung = at_optimum(work, pair[0].lanes, pair[0].model, beaten, pair[0].optimum.curvature)
         return [] if rung is None else [(settled(work, rung), pair[1])]
 
     def other_of(start: InitialValues) -> Callable[[Any, int], tuple[Lanes, Any]]:
@@ -171,7 +171,8 @@ def _that_count(rungs: list[Rung], work: Work) -> list[Rung]:
     """The best, at its optimum, and those that are nearly as likely."""
     ranked = sorted(rungs, key=lambda rung: -rung.evidence)
     if ranked[0].optimum.decrement > CONVERGED:
-        ranked[0] = climb(work, ranked[0].lanes, ranked[0].model, LAST)
+        first = ranked[0]
+        ranked[0] = climb(work, first.lanes, first.model, LAST, first.optimum.curvature)
     return ranked[:1] + [rung for rung in ranked[1:] if ranked[0].evidence - rung.evidence < NEGLIGIBLE]
 
 

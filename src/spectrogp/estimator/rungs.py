@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 import equinox as eqx
 import numpy as np
 
-from ..inference import Optimum, Progress, newton
+from ..inference import Curvature, Optimum, Progress, newton
 from ..initialise import InitialValues, markov_from
 from ..models import ChannelGP, Data, Lanes, MarkovGP, Timeline, grid_groups, with_groups
 from ..parameters import GridFunctionGroup
@@ -60,15 +60,23 @@ def with_lanes(model: MarkovGP | ChannelGP, timeline: Timeline) -> tuple[Lanes, 
     return Lanes(model, timeline), model
 
 
-def climb(work: Work, lanes: Lanes, model: MarkovGP | ChannelGP, steps: int) -> Rung:
+def climb(work: Work, lanes: Lanes, model: MarkovGP | ChannelGP, steps: int, known: Curvature | None = None) -> Rung:
     """To the optimum, or as far as so many steps lead."""
-    return Rung(lanes, newton(lanes, lanes.join(model), steps=steps, progress=work.progress))
+    return Rung(lanes, newton(lanes, lanes.join(model), steps=steps, known=known, progress=work.progress))
 
 
-def approach(work: Work, lanes: Lanes, model: MarkovGP | ChannelGP, steps: int, least: float = -np.inf) -> Rung:
+def approach(
+    work: Work,
+    lanes: Lanes,
+    model: MarkovGP | ChannelGP,
+    steps: int,
+    least: float = -np.inf,
+    known: Curvature | None = None,
+) -> Rung:
     """The same for a place from which another search begins, or to be compared: its evidence is not exact."""
     numbers = lanes.join(model)
-    return Rung(lanes, newton(lanes, numbers, steps=steps, least=least, exact=False, progress=work.progress))
+    found = newton(lanes, numbers, steps=steps, least=least, exact=False, known=known, progress=work.progress)
+    return Rung(lanes, found)
 
 
 def most_evidence(lanes: Lanes) -> float:
@@ -79,27 +87,31 @@ def most_evidence(lanes: Lanes) -> float:
     return 0.5 * float(np.log(2.0 * np.pi)) * (lanes.knots + lanes.border)
 
 
-def at_optimum(work: Work, lanes: Lanes, model: MarkovGP, beaten: float = -np.inf) -> Rung | None:
+def at_optimum(
+    work: Work, lanes: Lanes, model: MarkovGP, beaten: float = -np.inf, known: Curvature | None = None
+) -> Rung | None:
     """Nearly the optimum, to be settled; nothing where its evidence could not come near to ``beaten``."""
     most = most_evidence(lanes)
-    rung = approach(work, lanes, model, LAST, beaten - most)
+    rung = approach(work, lanes, model, LAST, beaten - most, known)
     return None if rung.optimum.log_joint + most < beaten else rung
 
 
 def settled(work: Work, rung: Rung) -> Rung:
     """A rung that is at its optimum, with amplitudes of the functions that the data tell."""
-    model = _with_amplitudes(rung, work)
-    return climb(work, Lanes(model, rung.lanes.timeline), model, THEN)
+    model, sizes = _with_amplitudes(rung, work)
+    known = rung.optimum.curvature.stretched(sizes[rung.lanes.members])
+    return climb(work, Lanes(model, rung.lanes.timeline), model, THEN, known)
 
 
-def _with_amplitudes(rung: Rung, work: Work) -> Any:
-    """Amplitudes of the functions nearer to where the evidence is largest.
+def _with_amplitudes(rung: Rung, work: Work) -> tuple[Any, np.ndarray]:
+    """Amplitudes of the functions nearer to where the evidence is largest, and how much of its old unit a number's is.
 
     MacKay's (1992) step: a² is the sum of the squares of the knots over the number of directions that the data
     determine, which is the number of knots less the sum of their variances. The functions stay as they are.
     """
     optimum, groups, offset = rung.optimum, [], 0
     variance = np.var(optimum.factor.draw(work.rng, 200, border=True), axis=0)
+    sizes = np.ones(len(optimum.numbers))
     for group in grid_groups(rung.model):
         count = group.whitened.raw.size
         here = slice(offset, offset + count)
@@ -108,7 +120,7 @@ def _with_amplitudes(rung: Rung, work: Work) -> Any:
         determined = max(count - float(np.sum(variance[here])), 0.0)
         ratio = float(group.amplitude.prior.median) / np.exp(float(group.amplitude.raw))
         factor = np.sqrt((knots @ knots + PSEUDO * ratio**2) / (determined + PSEUDO))
-        factor = float(np.clip(factor, 1.0 / 3.0, 3.0))
+        sizes[here] = factor = float(np.clip(factor, 1.0 / 3.0, 3.0))
         groups.append(
             eqx.tree_at(
                 lambda g: (g.amplitude.raw, g.whitened.raw),
@@ -116,7 +128,7 @@ def _with_amplitudes(rung: Rung, work: Work) -> Any:
                 (group.amplitude.raw + np.log(factor), group.whitened.raw / factor),
             )
         )
-    return with_groups(rung.model, groups)
+    return with_groups(rung.model, groups), sizes
 
 
 def along_ladder(

@@ -6,7 +6,7 @@ from .fisher import fisher_information, sample_fisher
 from .laplace import laplace_marginal_likelihood, sample_laplace
 from .lbfgs import maximise_lbfgs
 from .loop import AbstractStep, Progress, Run, progress_bar, run_in_chunks, whole
-from .newton import CONVERGED, Optimum, newton
+from .newton import CONVERGED, Curvature, Optimum, newton
 from .nuts import NUTS
 from .optimise import OPTIMISED, Adam, Fit, maximise
 from .sampler import AbstractSampler, Draw, Target, sample
@@ -24,6 +24,7 @@ __all__ = [
     "AbstractSampler",
     "AbstractStep",
     "Adam",
+    "Curvature",
     "Diagnosis",
     "Draw",
     "Fit",

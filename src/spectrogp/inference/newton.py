@@ -23,6 +23,7 @@ STEP = 1e-7  # of the differences of gradients
 CONVERGED = 0.02  # nats that a step may still promise at the optimum
 DAMPINGS = np.array([0.0, 0.3, 1.0, 3.0, 10.0, 1e2, 1e3, 1e4])  # tried side by side
 STALE = 0.1  # nats that a block may lose by its last curvature before it is computed again
+NEAR = 1.0  # nats from where it was computed that curvature of another search serves to begin with
 FORETOLD = 0.3  # share of a step by which it may be wrong, likewise
 LITTLE = 0.5  # nats gained below which a search may be at a saddle
 DIRECTIONS = 4  # of negative curvature that it then tries
@@ -105,6 +106,17 @@ def _solve_transposed(band: np.ndarray, z: np.ndarray) -> np.ndarray:
     return np.asarray(x)
 
 
+class Curvature(NamedTuple):
+    """Minus the Hessians ``[b, p, p]`` of the blocks' log likelihoods, and the numbers ``[b, p]`` of where they are."""
+
+    H: np.ndarray
+    seen: np.ndarray
+
+    def stretched(self, sizes: np.ndarray) -> Curvature:
+        """The same where the numbers ``[b, p]`` of blocks are told in units of these sizes."""
+        return Curvature(self.H * sizes[:, :, None] * sizes[:, None], self.seen / sizes)
+
+
 class Optimum(NamedTuple):
     """The end of a search.
 
@@ -114,6 +126,7 @@ class Optimum(NamedTuple):
         decrement: Nats that one more step promises; infinite where minus the Hessian is not positive definite.
         factor: Of minus the Hessian there, or where it is not positive definite of its absolute value.
         history: Log joint density at every step.
+        curvature: Of the blocks, as the search knew it at its end.
     """
 
     numbers: np.ndarray
@@ -121,6 +134,7 @@ class Optimum(NamedTuple):
     decrement: float
     factor: Arrow
     history: list[float]
+    curvature: Curvature
 
     @property
     def evidence(self) -> float:
@@ -162,6 +176,7 @@ def newton(
     steps: int = 20,
     least: float = -np.inf,
     exact: bool = True,
+    known: Curvature | None = None,
     progress: Progress | None = None,
 ) -> Optimum:
     """Newton's method: of one block with several dampings tried side by side, of many damped block by block.
@@ -177,14 +192,21 @@ def newton(
         least: The search ends where steps that gain as the last two did would not reach this log joint density.
         exact: Whether Hessians at the end are computed there, for the posterior and the evidence; a place from which
             another search begins needs none.
+        known: Curvature from another search, which serves for blocks that it was near to; computed when left out.
         progress: What shows them: steps done, steps, and log joint density.
     """
     with one_blas_thread():
-        return _newton(lanes, numbers, steps, least, exact, progress)
+        return _newton(lanes, numbers, steps, least, exact, known, progress)
 
 
 def _newton(
-    lanes: Lanes, numbers: np.ndarray, steps: int, least: float, exact: bool, progress: Progress | None
+    lanes: Lanes,
+    numbers: np.ndarray,
+    steps: int,
+    least: float,
+    exact: bool,
+    known: Curvature | None,
+    progress: Progress | None,
 ) -> Optimum:
     values, slopes = lanes.log_likelihoods(numbers)
     value, gradient = lanes.total(values, slopes, numbers)
@@ -192,7 +214,7 @@ def _newton(
     search = _search_whole if lanes.whole else _search_many
     damping = np.zeros(lanes.count)
     history = [value]
-    bends, prior = _Bends(lanes, here), lanes.log_prior(here.numbers)[2]
+    bends, prior = _Bends(lanes, here, known), lanes.log_prior(here.numbers)[2]
     for step in range(steps + 1):
         if progress is not None:
             progress(step, steps, here.value)
@@ -213,7 +235,7 @@ def _newton(
     if exact and bends.refresh(here, STALE):
         factor, decrement = _step_at(lanes, here, bends.H, prior)
     factor = _some(lanes, bends.H, prior) if factor is None else factor
-    return Optimum(here.numbers, here.value, decrement, factor, history)
+    return Optimum(here.numbers, here.value, decrement, factor, history, Curvature(bends.H, bends.seen))
 
 
 def _step_at(lanes: Lanes, here: _Place, H: np.ndarray, prior: np.ndarray) -> tuple[Arrow | None, float]:
@@ -228,10 +250,12 @@ def _step_at(lanes: Lanes, here: _Place, H: np.ndarray, prior: np.ndarray) -> tu
 class _Bends:
     """Minus the Hessians ``[b, p, p]`` of blocks, computed where they are known no longer."""
 
-    def __init__(self, lanes: Lanes, here: _Place) -> None:
+    def __init__(self, lanes: Lanes, here: _Place, known: Curvature | None) -> None:
         self.lanes = lanes
-        self.H = curvature(lanes, here.numbers, here.slopes)
-        self._seen = here.numbers[lanes.members]  # where they were computed
+        if known is None:
+            known = Curvature(curvature(lanes, here.numbers, here.slopes), here.numbers[lanes.members])
+        self.H, self.seen = known.H.copy(), known.seen.copy()  # and where they were computed
+        self.refresh(here, NEAR)
 
     def follow(self, before: _Place, now: _Place) -> None:
         """After a step: kept and corrected where they foretold what it did to the gradients, else computed again."""
@@ -250,7 +274,7 @@ class _Bends:
 
     def refresh(self, here: _Place, most: float) -> bool:
         """Those of places more than so many nats away, computed again; whether there were any."""
-        moved = here.numbers[self.lanes.members] - self._seen
+        moved = here.numbers[self.lanes.members] - self.seen
         size = 0.5 * np.abs(np.einsum("bp,bpq,bq->b", moved, self.H, moved))
         stale = np.flatnonzero(size > most)
         self._compute(here, stale)
@@ -259,7 +283,7 @@ class _Bends:
     def _compute(self, here: _Place, stale: np.ndarray) -> None:
         if len(stale):
             self.H[stale] = curvature(self.lanes, here.numbers, here.slopes[stale], stale)
-            self._seen[stale] = here.numbers[self.lanes.members[stale]]
+            self.seen[stale] = here.numbers[self.lanes.members[stale]]
 
 
 def _some(lanes: Lanes, H: np.ndarray, prior: np.ndarray) -> Arrow:
