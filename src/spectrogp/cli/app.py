@@ -277,12 +277,13 @@ def reproduce(
 
 
 def _prepare(out: Path) -> None:
-    """A directory for what is made, and compiled programs from earlier runs."""
-    from ..core import cache_compilations
+    """A directory for what is made, a process of our own, and compiled programs from earlier runs."""
+    from ..core import cache_compilations, compute_in_callers
 
     if out.exists() and not out.is_dir():
         raise ValueError(f"--out: {out} is a file, not a directory")
     out.mkdir(parents=True, exist_ok=True)
+    compute_in_callers()
     try:
         cache_compilations()
     except OSError as error:  # a read-only home is no reason to stop

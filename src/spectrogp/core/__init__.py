@@ -7,7 +7,7 @@ from .entry_points import entry_point, precision, refuse_forked, traced
 from .linalg import Factor, cholesky, gaussian_log_density, solve_lower, symmetric_root, triangular_inverse, whitened_kl
 from .memory import available_memory, keep_freed_memory, require_memory
 from .module import Module, show_numbers, with_fields
-from .threads import cores, in_pieces, is_new, one_blas_thread, side_by_side
+from .threads import compute_in_callers, cores, in_pieces, is_new, one_blas_thread, side_by_side
 
 __all__ = [
     "SOON",
@@ -23,6 +23,7 @@ __all__ = [
     "cache_compilations",
     "cholesky",
     "chunked_sum",
+    "compute_in_callers",
     "cores",
     "entry_point",
     "gaussian_log_density",

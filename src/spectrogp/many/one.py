@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core import keep_freed_memory, share_compilations
+from ..core import compute_in_callers, keep_freed_memory, share_compilations
 from ..estimator import SpectralGPRegressor, inputs_along, local_functions, with_times
 from ..files import Columns
 
@@ -43,6 +43,7 @@ def fit_signal(task: Task, table: dict[str, np.ndarray]) -> dict[str, Any]:
     """
     # JAX reads it when it starts to compute: threads of a process that fits one signal after the other only wait.
     os.environ.setdefault("NPROC", "1")
+    compute_in_callers()
     keep_freed_memory()
     with _alone, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
