@@ -37,7 +37,7 @@ def compute_in_callers() -> None:
     """Let programs run in the threads that call them, in a process of ours: a command, or a worker for many signals.
 
     By default JAX hands each program to a thread of its own, so that callers can go on meanwhile. Searches here wait
-    for every result: to wake up one core for each of some hundred short programs took a tenth of a fit. It changes JAX
+    for every result: to wake it up for each of some hundred short programs takes a twelfth of a fit. It changes JAX
     for the whole process, and serves if nothing has been computed there yet.
     """
     jax.config.update("jax_cpu_enable_async_dispatch", False)  # type: ignore[no-untyped-call]
