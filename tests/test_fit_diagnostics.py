@@ -11,6 +11,8 @@ from typer.testing import CliRunner
 import spectrogp as sg
 from spectrogp.cli import app
 from spectrogp.estimator import fitting, inferring
+from spectrogp.estimator.referee import _of_level, _Stretch
+from spectrogp.estimator.units import Shown
 from spectrogp.initialise import best_of, compare
 from spectrogp.models import CollapsedGP, Data, ExactGP, NeighbourGP, Refresh, relative_jitter
 
@@ -97,3 +99,34 @@ def test_they_are_in_the_summary(tmp_path, monkeypatch):
     assert record["jitter"] == 1e-8
     assert "covariances needed jitter of 1e-08 of their variance" in done.stdout
     assert [f"cut short: {line}" in done.stdout for line in record["cut_short"]] == [True] * len(record["cut_short"])
+
+
+def _judged(level, size, zero=-5.0):
+    """What is said of an oscillation of this size around this level, in standardised outputs less the offset."""
+    t = np.linspace(0.0, 24.0, 480)
+    oscillation = size(t) * np.cos(2.0 * np.pi * t)
+    record = _Stretch(t, level(t) + oscillation, np.zeros_like(t))
+    return _of_level(record, np.stack([0.7 * oscillation, 0.3 * oscillation]), Shown("year", 1.0, zero))
+
+
+@pytest.mark.parametrize(("power", "told"), [(0.0, False), (0.3, False), (0.7, True), (1.0, True), (2.0, True)])
+def test_oscillations_that_grow_with_the_level_are_told(power, told):
+    level = lambda t: -5.0 + 2.0 * np.exp(0.08 * t)  # noqa: E731  # seven times as high at the end
+    said = _judged(level, lambda t: 1.4 * ((level(t) + 5.0) / 14.0) ** power)
+    assert len(said) == told
+    if told:
+        assert f"as its power {power:.2g}" in said[0]
+        assert "fit the logarithm" in said[0]
+
+
+@pytest.mark.parametrize(
+    ("level", "size", "zero"),
+    [
+        (lambda t: 0.01 * t, lambda t: 0.2 + 0.05 * t, -5.0),  # a level that hardly changes
+        (lambda t: 0.1 * t, lambda t: 0.3 - 0.01 * t, -1.0),  # smaller where the level is higher
+        (lambda t: 0.1 * t, lambda t: 0.2 + 0.02 * t, 0.0),  # outputs that are negative have no logarithm
+        (lambda t: np.cos(0.4 * t), lambda t: 0.2 + 0.02 * t, -2.0),  # both change, but not together
+    ],
+)
+def test_other_oscillations_are_not(level, size, zero):
+    assert not _judged(level, size, zero)

@@ -7,7 +7,7 @@ import pytest
 
 import spectrogp as sg
 from spectrogp.estimator import labels_of
-from spectrogp.estimator.units import shown_along, shown_units
+from spectrogp.estimator.units import Units, shown_along, shown_units
 
 pytestmark = pytest.mark.usefixtures("compile_quickly")
 
@@ -136,10 +136,11 @@ def test_units_of_times_are_for_times():
 
 def test_frequencies_are_told_in_the_unit_that_is_shown():
     """Dates of twenty years that were divided by 2,000 days: 0.1 cycles of that are 365.25 / 20,000 a year."""
-    shown = shown_along(True, 20 * 365.25, 2000.0)
+    units = lambda scale: Units(np.zeros(1), np.array([scale]), np.float64(6.0), np.float64(2.0))  # noqa: E731
+    shown = shown_along(True, 20 * 365.25, units(2000.0))
     assert shown.name == "year"
     assert 0.1 * shown.size == pytest.approx(0.1 / 2000.0 * 365.25)
-    assert shown_along(False, 3.0, 2.0) == ("unit", 0.5)
+    assert shown_along(False, 3.0, units(2.0)) == ("unit", 0.5, -3.0)
 
 
 def test_reports_are_in_the_unit_and_level_asked_for(by_times):

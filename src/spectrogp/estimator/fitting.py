@@ -177,7 +177,8 @@ def _fit_in_linear_time(
         checkpoint.unlink(missing_ok=True)
     said: tuple[str, ...] = ()
     if isinstance(found.model, models.MarkovGP):
-        verdict = judge(found.model, centred, posterior, initial, shown)
+        told = shown._replace(zero=shown.zero - float(offset))
+        verdict = judge(found.model, centred, posterior, initial, told)
         diagnostics["block_out"], said = verdict.block_out, tuple(verdict.warnings)
     return Fitted(found.model, centred, posterior, initial, found.history, diagnostics, offset=offset, warnings=said)
 

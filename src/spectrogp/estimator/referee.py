@@ -24,6 +24,10 @@ EDGE = 0.03  # of the frequency at which a search ends, within which a component
 APART = 0.2  # of a frequency, by which fit and data may differ
 APART_BY = 0.5  # turns in all the data by which two components differ at least
 CENTRES = 60  # at which frequencies are looked at
+STRETCHES = 10  # of a record, in which the size of oscillations is compared with the level, at most
+CYCLES = 2.0  # of the slowest oscillation that is not much weaker than the strongest, in each of these at least
+GROWN = 1.5  # times its least, below which the level tells nothing of whether oscillations grow with it
+WITH_LEVEL = 0.9  # correlation of the logarithms of sizes and levels, from which on they do
 
 
 class Verdict(NamedTuple):
@@ -41,7 +45,7 @@ def judge(model: MarkovGP, data: Data, posterior: Posterior, initial: InitialVal
         data: What it was fitted to, less the offset.
         posterior: Its draws.
         initial: What was found in the data.
-        unit: In which frequencies are told.
+        unit: In which frequencies are told, and where outputs are zero.
     """
     record, count = _Stretch.of(data), model.oscillations
     block_out = _block_out(model, record)
@@ -60,6 +64,7 @@ def judge(model: MarkovGP, data: Data, posterior: Posterior, initial: InitialVal
             "the data: which of them is there cannot be told; fewer components may serve"
             for pair in _repeated(model, record, components, initial).items()
         ]
+        said += _of_level(record, np.asarray(components.mean)[:count], unit)
     # What the oscillations leave over is noise and background, which could hide one that was missed.
     rest = record.y - np.sum(np.asarray(components.mean)[:count], axis=0)
     said += _of_residuals(record, rest, initial, unit)
@@ -167,6 +172,31 @@ def _at_rows(model: MarkovGP, record: _Stretch, error: np.ndarray) -> tuple[Mome
     """Moments of f ``[n]`` and of its components ``[a, n]`` at the rows, whose errors are these."""
     X = record.t[:, None]
     return model.parts(model.prepare(Data(record.t, record.y, error), X), X)
+
+
+def _of_level(record: _Stretch, oscillations: np.ndarray, unit: Shown) -> list[str]:
+    """Whether what oscillates is a share of the level: such records are sums in their logarithms.
+
+    Sizes that go with a power of the level have logarithms that go with its logarithm, by a slope that is the power: 0
+    where oscillations are added to the level, 1 where they multiply it.
+    """
+    outputs, together = record.y - unit.zero, np.sum(oscillations, axis=0)
+    crossings = np.count_nonzero(np.diff(np.sign(together)) != 0)
+    count = min(STRETCHES, int(0.5 * crossings / CYCLES))
+    if count < 4 or np.min(outputs) <= 0.0:
+        return []
+    parts = np.array_split(np.arange(len(outputs)), count)
+    level = np.log([np.mean(outputs[rows]) for rows in parts])
+    size = np.log([max(np.std(together[rows]), 1e-300) for rows in parts])
+    if np.ptp(level) < np.log(GROWN) or np.corrcoef(level, size)[0, 1] < WITH_LEVEL:
+        return []
+    power = float(np.polyfit(level, size, 1)[0])
+    if power < 0.5:
+        return []
+    return [
+        f"what oscillates grows with the level of the outputs (as its power {power:.2g}): beyond the data both would "
+        "return to what they were on average, and intervals there are too narrow; fit the logarithm of the outputs"
+    ]
 
 
 def _of_residuals(record: _Stretch, residual: np.ndarray, initial: InitialValues, unit: Shown) -> list[str]:

@@ -244,7 +244,7 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
             seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
 
         cache_by_default()
-        shown = shown_along(0 in times, float(np.ptp(numbers[:, 0])), float(units.X_scale[0]))
+        shown = shown_along(0 in times, float(np.ptp(numbers[:, 0])), units)
 
         def announce(initial: InitialValues) -> None:
             if on_found is not None:

@@ -82,16 +82,20 @@ def standard(values: np.ndarray, name: str) -> tuple[Any, Any]:
 
 
 class Shown(NamedTuple):
-    """The unit in which frequencies along one input are told: its name, and how much of a standardised input it is."""
+    """What a fit along one input is told in: the unit of frequencies, how much of a standardised input it is, and zero.
+
+    Outputs are zero where standardised ones are ``zero``.
+    """
 
     name: str
     size: float
+    zero: float
 
 
-def shown_along(time: bool, span: float, scale: float) -> Shown:
-    """That of an input of a ``span`` that was divided by ``scale``: of times, in days, one that suits; else its own."""
+def shown_along(time: bool, span: float, units: Units) -> Shown:
+    """That of an input of a ``span``: of times, in days, one that suits; else its own."""
     (name,), (size,) = shown_units(("unit",), (time,), np.array([span]), None)
-    return Shown(name, size / scale)
+    return Shown(name, size / float(units.X_scale[0]), float(np.max(-units.y_mean / units.y_scale)))
 
 
 def unit_names(names: tuple[str, ...], times: tuple[bool, ...], unit: str = "day") -> tuple[str, ...]:
