@@ -176,6 +176,7 @@ INSTANCES = {
     posterior.Spectrogram: lambda: posterior.Spectrogram(X, FREQUENCY),
     inference.NUTS: lambda: inference.NUTS(warmup=20, chains=2, leapfrogs=2),
     inference.SGHMC: lambda: inference.SGHMC(warmup=20, chains=2, thin=2),
+    inference.Curvature: lambda: inference.newton(lanes(), lanes().join(markov()), steps=2).curvature,
     inference.Optimum: lambda: inference.newton(lanes(), lanes().join(markov()), steps=2),
     inference.Target: lambda: target()[0],
     inference.ReadingCheck: lambda: READING_CHECK,
