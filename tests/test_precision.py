@@ -195,6 +195,7 @@ def wave_noise(X):
 # How to call each method, by the class that has it or a base of that class. Properties are read without being told.
 READING = {"__call__": lambda reading: reading(models.ExactGP(mixture(), 0.3))}
 CALLS = {
+    inference.Curvature: {"stretched": lambda known: known.stretched(2.0 * np.ones(known.seen.shape))},
     parameters.AbstractRandom: {
         "__call__": lambda functions: functions(X),
         "realise": lambda functions: (functions.realise(), functions.realise(KEY)),
