@@ -25,7 +25,7 @@ APART = 0.2  # of a frequency, by which fit and data may differ
 APART_BY = 0.5  # turns in all the data by which two components differ at least
 CENTRES = 60  # at which frequencies are looked at
 STRETCHES = 10  # of a record, in which the size of oscillations is compared with the level, at most
-CYCLES = 2.0  # of the slowest oscillation that is not much weaker than the strongest, in each of these at least
+CYCLES = 2.0  # in each of these at least, by how often what oscillates changes its sign
 GROWN = 1.5  # times its least, below which the level tells nothing of whether oscillations grow with it
 WITH_LEVEL = 0.9  # correlation of the logarithms of sizes and levels, from which on they do
 
@@ -194,8 +194,8 @@ def _of_level(record: _Stretch, oscillations: np.ndarray, unit: Shown) -> list[s
     if power < 0.5:
         return []
     return [
-        f"what oscillates grows with the level of the outputs (as its power {power:.2g}): beyond the data both would "
-        "return to what they were on average, and intervals there are too narrow; fit the logarithm of the outputs"
+        f"what oscillates grows with the level of the outputs (as its power {power:.2g}): beyond the data its size "
+        "returns to what it was on average, and intervals there may be too narrow; fit the logarithm of the outputs"
     ]
 
 

@@ -176,9 +176,10 @@ class _Bends:
     def __init__(self, lanes: Lanes, here: _Place, known: Curvature | None) -> None:
         self.lanes = lanes
         if known is None:
-            known = Curvature(curvature(lanes, here.numbers, here.slopes), here.numbers[lanes.members])
-        self.H, self.seen = known.H.copy(), known.seen.copy()  # and where they were computed
-        self.refresh(here, NEAR)
+            self.H, self.seen = curvature(lanes, here.numbers, here.slopes), here.numbers[lanes.members]
+        else:  # which stays as it is
+            self.H, self.seen = known.H.copy(), known.seen.copy()
+            self.refresh(here, NEAR)
 
     def follow(self, before: _Place, now: _Place) -> None:
         """After a step: kept and corrected where they foretold what it did to the gradients, else computed again."""
