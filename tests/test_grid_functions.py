@@ -253,6 +253,23 @@ def test_fitted_to_gives_the_posterior_mode(n):
     np.testing.assert_allclose(np.log(same(x[:, None]) / [2.0, 3.0]), np.sin(x)[:, None] * [1, 1], atol=0.03)
 
 
+def test_shared_functions_differ_by_constant_factors():
+    """They are those of a group that has the same white noise twice, and follow what both of them should be."""
+    x = np.linspace(*EXTENT, 30)[:, None]
+    options = {"shape": (2,), "lengthscale": 0.7, "lengthscale_std": 0.0}
+    one, two = (GridFunctionGroup(EXTENT, [2.0, 3.0], shared=shared, **options) for shared in (True, False))
+    noise = np.random.default_rng(0).normal(size=one.whitened.raw.shape)
+    one, two = (eqx.tree_at(lambda g: g.whitened.raw, g, n) for g, n in ((one, noise), (two, np.tile(noise, 2))))
+    assert one.whitened.raw.shape[1] == 1
+    np.testing.assert_allclose(one(x), two(x), rtol=1e-12)
+    np.testing.assert_allclose(np.exp(one.unwarped(x)), one(x), rtol=1e-3)
+    np.testing.assert_allclose(one(x)[:, 1], 1.5 * np.asarray(one(x)[:, 0]), rtol=1e-12)
+    # Seen twice with errors of one size is seen once, in the middle, with errors of 1/√2 of it.
+    values = np.exp(np.sin(x) + [0.1, -0.1]) * [2.0, 3.0]
+    both, middle = one.fitted_to(x, values, 0.1), two.fitted_to(x, np.exp(np.sin(x)) * [2.0, 3.0], 0.1 / np.sqrt(2.0))
+    np.testing.assert_allclose(both(x), middle(x), rtol=1e-9)
+
+
 def test_fits_beyond_the_extent_stay_inside_the_grid():
     group = GridFunctionGroup(EXTENT, 2.0, lengthscale=0.7)
     found = group.fitted_to([[-100.0], [100.0]], [3.0, 4.0], 0.1)

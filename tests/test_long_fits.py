@@ -11,22 +11,45 @@ from spectrogp.estimator import long, markov
 from spectrogp.initialise import find_initial_values
 
 
-@pytest.mark.parametrize("rows", [3000, 9000])
-def test_the_part_is_a_stretch_of_the_record(rows):
-    """Of at most as many rows as are asked for, next to each other, with what was found in it."""
+def record(rows):
     rng = np.random.default_rng(0)
     t = np.sort(rng.uniform(0.0, rows / 50.0, rows))
     data = sg.Data(t, np.cos(2.0 * np.pi * 5.0 * t) + 0.2 * rng.normal(size=rows))
-    (part,), start = long._part(find_initial_values(data.X, data.y).alternatives()[0], (data,))
-    count = min(rows, long.PART)
-    first = int(np.searchsorted(t, part.X[0, 0]))
-    np.testing.assert_array_equal(part.X[:, 0], t[first : first + count])
-    assert part.size == start.rows == count
-    assert np.all((start.centres >= part.X.min()) & (start.centres <= part.X.max()))
+    return data, find_initial_values(data.X, data.y).alternatives()[0]
+
+
+def test_the_part_of_a_record_that_is_short_is_all_of_it():
+    data, start = record(3000)
+    part, same = long._part(start, (data,), 1.0)
+    assert part == (data,)
+    assert same is start
+
+
+def test_the_part_is_made_of_stretches_of_the_record():
+    """Rows next to each other in each of them, from all over the record, with what was found there; moved together."""
+    data, start = record(9000)
+    t, y = np.asarray(data.X)[:, 0], np.asarray(data.y)
+    (part,), few = long._part(start, (data,), 2.0)
+    assert part.size == few.rows == long.PART
+    rows = np.searchsorted(y[np.argsort(y)], part.y)
+    rows = np.argsort(y)[rows]  # by their outputs, which are all different
+    ends = np.flatnonzero(np.diff(rows) != 1)
+    np.testing.assert_array_equal(ends, np.arange(1, long.STRETCHES) * long.PART // long.STRETCHES - 1)
+    assert rows[0] < 0.2 * len(t) < 0.8 * len(t) < rows[-1]
+    moves = part.X[:, 0] - t[rows]
+    steps = np.flatnonzero(np.abs(np.diff(moves)) > 1e-9)
+    np.testing.assert_array_equal(steps, ends)
+    np.testing.assert_allclose(np.diff(part.X[:, 0])[ends], 2.0)
+    # What was found keeps its place among the rows.
+    at = np.interp(few.centres[:, 0], part.X[:, 0], t[rows])
+    place = np.searchsorted(start.centres[:, 0], at - 1e-9)
+    np.testing.assert_allclose(start.centres[place, 0], at, atol=1e-9)
+    np.testing.assert_array_equal(few.frequency, start.frequency[place])
+    np.testing.assert_array_equal(few.extent[:, 0], part.X[[0, -1], 0])
 
 
 def test_a_long_record_of_noise_is_fitted_to_some_rows(monkeypatch):
-    monkeypatch.setattr(markov, "SHORT", 60)
+    monkeypatch.setattr(markov, "SHORT", (60, 60))
     rng = np.random.default_rng(0)
     model = sg.SpectralGPRegressor(inference="map", n_starts=1, random_state=0)
     model.fit(np.sort(rng.uniform(0.0, 1.0, 100)), rng.normal(size=100))

@@ -29,20 +29,22 @@ from .rungs import (
 # Rows of a block, at least and at most: between them so many that it spans a few knots. A third more come before them;
 # the likelihood of blocks that warm up so little is one in its own right (Vecchia 1988, by blocks).
 CELLS, OWN = 8.0, (384, 2**14)
-PART = 4000  # rows in which the prior of the frequencies is chosen
+PART, STRETCHES = 4000, 4  # rows in which the prior of the frequencies is chosen, and pieces that they are in
+APART = 6.0  # lengthscales between these, about as far as a knot is felt to both sides
 POOR = 6.0  # times the usual spread of blocks' log likelihoods a row, below their median: there a cycle may be lost
 
 
 def fit_long(initial: InitialValues, data: Channels, n_starts: int, work: Work) -> list[Rung]:
     """Blocks of time; the prior of the frequencies is chosen by its evidence in a part of the record."""
     starts = initial.alternatives()[:n_starts]
-    part, few = _part(starts[0], data)
     hop = float(np.median(np.diff(starts[0].centres[:, 0])))
     scales = hop * 2.0 ** (0.5 * np.arange(6, -3, -1))
+    part, few = _part(starts[0], data, APART * scales[0])
     chosen = _chosen_in_part(few, part, scales, work)
     smoothness = float(grid_groups(chosen.model)[frequency_groups(chosen.model)[0]].lengthscale.value)
     models = [_as_fitted(markov_from(start, smoothness, long=True), chosen.model) for start in starts]
-    return [_mended(work, climb(work, *with_lanes(models[0], _blocks(models[0], data)), LAST), models[1:])]
+    whole = chosen if few is starts[0] else climb(work, *with_lanes(models[0], _blocks(models[0], data)), LAST)
+    return [_mended(work, whole, models[1:])]
 
 
 def _blocks(model: MarkovGP | ChannelGP, data: Channels) -> Timeline:
@@ -53,33 +55,50 @@ def _blocks(model: MarkovGP | ChannelGP, data: Channels) -> Timeline:
     return side_by_side(data, own=own, warm_up=own // 3, longest=2.0 * own / rate)
 
 
-def _part(start: InitialValues, every: Channels) -> tuple[Channels, InitialValues]:
-    """A stretch of the record in which there is something, and what was found in it."""
-    data = max(every, key=lambda part: part.size)
-    X = np.asarray(data.X)[:, 0]
-    order = np.argsort(X, kind="stable")
-    worth = np.cumsum(np.append(0.0, np.sum(start.gain, axis=1)))
-    wide = PART / data.size * np.ptp(X)
+def _part(start: InitialValues, every: Channels, apart: float) -> tuple[Channels, InitialValues]:
+    """Stretches of the record in which there is something, moved together in time, and what was found in them.
+
+    Frequencies may change faster in one place than in another, so that a single stretch tells little. Priors know no
+    time, and blocks see nothing beyond a gap: stretches that are ``apart`` by as much as functions reach are what they
+    were in their own places.
+    """
+    longest = max(every, key=lambda part: part.size)
+    X = np.sort(np.asarray(longest.X)[:, 0])
+    if len(X) <= PART:
+        return every, start
+    count, rows = STRETCHES, PART // STRETCHES
+    worth = np.cumsum(np.sum(start.gain, axis=1))
+    middles = start.centres[np.searchsorted(worth, worth[-1] * (np.arange(count) + 0.5) / count), 0]
+    first = np.searchsorted(X, middles) - rows // 2
+    for k in range(count):  # one behind the other
+        first[k] = max(first[k], first[k - 1] + rows if k else 0)
+        first[k] = min(first[k], len(X) - (count - k) * rows)
+    low, high = X[first], X[first + rows - 1]
+    moves = np.cumsum(np.append(0.0, (high - low)[:-1] + apart)) - low
     centres = start.centres[:, 0]
-    sums = worth[np.searchsorted(centres, centres + wide)] - worth[:-1]
-    # A typical stretch, not the best: half of them are worth more.
-    typical = int(np.argsort(sums)[len(sums) // 2])
-    first = max(min(int(np.searchsorted(X[order], centres[typical])), data.size - PART), 0)
-    ends = X[order[[first, min(first + PART, data.size) - 1]]]
-    some = tuple(_between(part, *ends) for part in every)
-    low, high = float(ends[0]), float(ends[1])
-    inside = (centres >= low) & (centres <= high)
-    cut = {name: getattr(start, name)[inside] for name in ("centres", "frequency", "amplitude", "lengthscale", "gain")}
-    rows = max(len(part.y) for part in some)
-    return some, dataclasses.replace(start, extent=np.array([[low], [high]]), others=(), rows=rows, **cut)
+    inside = [np.flatnonzero((centres >= a) & (centres <= b)) for a, b in zip(low, high, strict=True)]
+    found = {name: getattr(start, name)[np.concatenate(inside)] for name in ("frequency", "amplitude", "lengthscale")}
+    moved = np.concatenate([centres[chosen] + move for chosen, move in zip(inside, moves, strict=True)])
+    some = tuple(_moved(part, low, high, moves) for part in every)
+    return some, dataclasses.replace(
+        start,
+        centres=moved[:, None],
+        gain=start.gain[np.concatenate(inside)],
+        extent=np.array([[low[0] + moves[0]], [high[-1] + moves[-1]]]),
+        others=(),
+        rows=max(part.size for part in some),
+        **found,
+    )
 
 
-def _between(data: Data, low: float, high: float) -> Data:
-    """The rows of a stretch of time; of a channel that has none there the nearest one."""
+def _moved(data: Data, low: np.ndarray, high: np.ndarray, moves: np.ndarray) -> Data:
+    """The rows of stretches of time, each moved; of a channel that has none in any the nearest one."""
     X = np.asarray(data.X)[:, 0]
-    rows = np.flatnonzero((low <= X) & (high >= X))
-    rows = rows if len(rows) else np.argmin(np.abs(X - low), keepdims=True)
-    return Data(*(np.asarray(part)[rows] for part in (data.X, data.y, data.error)))
+    stretch = np.searchsorted(low, X, side="right") - 1
+    rows = np.flatnonzero((stretch >= 0) & (high[stretch] >= X))
+    rows = rows if len(rows) else np.argmin(np.abs(X - low[0]), keepdims=True)
+    y, error = (np.asarray(part)[rows] for part in (data.y, data.error))
+    return Data(X[rows] + moves[np.maximum(stretch[rows], 0)], y, error)
 
 
 def _chosen_in_part(start: InitialValues, part: Channels, scales: np.ndarray, work: Work) -> Rung:

@@ -14,6 +14,7 @@ from ..inference import CONVERGED, Optimum, Progress
 from ..initialise import (
     HARMONICS,
     InitialValues,
+    are_pulses,
     fundamentals,
     likely_smoothness,
     markov_from,
@@ -42,7 +43,7 @@ from .rungs import (
     with_lanes,
 )
 
-SHORT = 2500  # rows up to which all of them are one block
+SHORT = 2500, 1000  # rows up to which all of them are one block, and those of pulses, whose Hessians cost most
 LADDER = 2.0 ** (0.5 * np.arange(2, -12, -1))  # lengthscales of the frequencies, in standard deviations of the inputs
 BEGIN = 3  # where candidates are compared, unless what was found changes faster: about two thirds of one
 FIRST = 8  # steps of Newton's method of candidates
@@ -82,7 +83,7 @@ def fit_markov(
     if len(data) == 1:
         initial, doubtful = _without_doubtful_background(initial)
     rows = max(part.size for part in data)
-    if rows > SHORT and np.any(initial.found):
+    if rows > SHORT[are_pulses(initial)] and np.any(initial.found):
         rungs = fit_long(initial, data, n_starts, work)
         draws = min(draws, max(ROWS_DRAWN // rows, 50))  # each takes as long to read as there are rows
     else:
@@ -108,7 +109,7 @@ def fit_markov(
 def _some(data: Data) -> Data:
     """At most as many rows as make one block, evenly spread."""
     order = np.argsort(np.asarray(data.X)[:, 0], kind="stable")
-    rows = order[np.linspace(0, data.size - 1, min(data.size, SHORT)).astype(int)]
+    rows = order[np.linspace(0, data.size - 1, min(data.size, SHORT[0])).astype(int)]
     return Data(*(np.asarray(part)[rows] for part in (data.X, data.y, data.error)))
 
 

@@ -142,7 +142,7 @@ def _newton(
         if progress is not None:
             progress(step, steps, here.value)
         factor, decrement = _step_at(lanes, here, bends.H, prior)
-        if factor is None and bends.refresh(here, 0.0):  # corrections of rank one may make it indefinite
+        if factor is None and bends.doubt(here, everywhere=step == 0 or history[-1] - history[-2] < LITTLE):
             factor, decrement = _step_at(lanes, here, bends.H, prior)
         if exact and decrement < CONVERGED and bends.refresh(here, STALE):  # what looks like an optimum may be a saddle
             factor, decrement = _step_at(lanes, here, bends.H, prior)
@@ -201,6 +201,18 @@ class _Bends:
         moved = here.numbers[self.lanes.members] - self.seen
         size = 0.5 * np.abs(np.einsum("bp,bpq,bq->b", moved, self.H, moved))
         stale = np.flatnonzero(size > most)
+        self._compute(here, stale)
+        return len(stale) > 0
+
+    def doubt(self, here: _Place, everywhere: bool) -> bool:
+        """Where all together are indefinite: those of other places computed again; whether there were any.
+
+        Corrections of rank one may have made them so. Far from an optimum they are so in truth, and only blocks that
+        are indefinite by themselves, with the prior, are looked at; ``everywhere`` where a search makes no way.
+        """
+        moved = np.any(here.numbers[self.lanes.members] != self.seen, axis=1)
+        alone = np.linalg.eigvalsh(self.H[moved])[:, 0] < -1.0
+        stale = np.flatnonzero(moved) if everywhere else np.flatnonzero(moved)[alone]
         self._compute(here, stale)
         return len(stale) > 0
 

@@ -8,7 +8,7 @@ from .cycles import Cycle, find_cycles
 from .initial import InitialValues, Spectrum, show_range
 from .kernels import builds, kernel_from, kernel_name, noise_from
 from .lines import Line, Lines, find_lines, nyquist
-from .markov import HARMONICS, fundamentals, likely_smoothness, markov_from, smoothness_served
+from .markov import HARMONICS, are_pulses, fundamentals, likely_smoothness, markov_from, smoothness_served
 from .richer import (
     Places,
     amplitudes_from,
@@ -35,6 +35,7 @@ __all__ = [
     "Ridge",
     "Spectrum",
     "amplitudes_from",
+    "are_pulses",
     "best_of",
     "builds",
     "cluster_centres",

@@ -98,6 +98,18 @@ class InitialValues:
         """Whether a component is significant anywhere, ``[a]``."""
         return np.asarray(np.any(self.gain > 0, axis=0))
 
+    @property
+    def frequency_error(self) -> np.ndarray:
+        """Standard deviation ``[c, a]`` of the logarithm of frequencies, as windows see them.
+
+        A tenth where they see something. The k-th harmonic tells k times as closely; most is in the first ones.
+        """
+        harmonics = np.broadcast_to(self.harmonics, self.found.shape)
+        squares = np.array(
+            [np.sum(order) / np.sum(1.0 / order) for order in (np.arange(1.0, n + 1) for n in harmonics)]
+        )
+        return np.asarray(0.1 * np.sqrt((1.0 + 1.0 / np.maximum(self.gain, 1e-6)) / squares))
+
     def __str__(self) -> str:
         count = int(self.found.sum())
         noise = ", ".join(f"{each:.3g}" for each in np.ravel(self.noise))

@@ -24,7 +24,7 @@ SHARES = (0.5, 1.0)  # the same of short data, in standard deviations of the inp
 COHERENT, SURE, LOOSE = (20.0, 40.0), 0.5, (3.0, 4.0)
 STRAYS = 0.3  # standard deviation of the frequency of a line, a priori, in cycles to the record
 HARMONICS = 6  # at most: those beyond cost as the square of their number, and say little more of the phase
-PULSES = 2  # harmonics beyond which an envelope is of order one half: its roughness shows little, and it costs less
+PULSES = 2  # harmonics beyond which envelopes are of order one half, and amplitudes change together: both cost less
 
 
 def markov_from(
@@ -69,6 +69,11 @@ def markov_from(
     return MarkovGP(kernel, Gaussian(noise_from(initial)), Real(0.0, Normal(0.0, max(initial.spread, 1e-3))))
 
 
+def are_pulses(initial: InitialValues) -> bool:
+    """Whether an oscillation that was found has many harmonics."""
+    return bool(np.any(np.broadcast_to(initial.harmonics, initial.found.shape)[initial.found] > PULSES))
+
+
 def fundamentals(initial: InitialValues) -> np.ndarray:
     """Which components of the model are those that were found, ``[a]``: the overtones of each follow it."""
     harmonics = np.minimum(np.broadcast_to(initial.harmonics, initial.found.shape), HARMONICS)
@@ -95,7 +100,7 @@ def _term(
     ]
     omega = 2.0 * np.pi * initial.frequency[:, chosen]
     # Where the data say nothing the smoothness of the functions decides.
-    std = (0.1 * np.sqrt(1.0 + 1.0 / np.maximum(initial.gain[:, chosen], 1e-6)))[..., None]
+    std = initial.frequency_error[:, chosen, None]
     weight = std**-2.0
     typical = np.exp(np.sum(weight * np.log(omega), axis=0) / np.sum(weight, axis=0))
     varies = float(np.sqrt(np.sum(weight * np.log(omega / typical) ** 2) / np.sum(weight)))
@@ -133,16 +138,22 @@ def _term(
     return MaternPhase(
         WarpedTime(envelope),
         IntegratedPhase(frequency.fitted_to(initial.centres, omega, std)),
-        _slow(initial.centres, extent, slower[0], amplitude, long),
+        _slow(initial.centres, extent, slower[0], amplitude, long, shared=harmonics > PULSES),
         order=0.5 if harmonics > PULSES else 1.5,
         harmonic=harmonics > 1,
     )
 
 
 def _slow(
-    centres: np.ndarray, extent: tuple[float, float], scale: float, values: np.ndarray, long: bool, sure: float = 1.0
+    centres: np.ndarray,
+    extent: tuple[float, float],
+    scale: float,
+    values: np.ndarray,
+    long: bool,
+    sure: float = 1.0,
+    shared: bool = False,
 ) -> Any:
-    """Positive functions that follow values ``[c, ...]`` at the centres, loosely."""
+    """Positive functions that follow values ``[c, ...]`` at the centres, loosely; ``shared``, up to constant factors."""
     typical = np.exp(np.mean(np.log(values), axis=0))
     # The span of evenly spread inputs is 3.5 of their standard deviations: 20 knots serve nearly all short data.
     group = GridFunctionGroup(
@@ -153,6 +164,7 @@ def _slow(
         mean_std=sure,
         lengthscale_std=0.0,
         knots=max(knots_needed(extent, scale), LEAST if long else 20),
+        shared=shared,
     )
     return group.fitted_to(centres, values, 0.5)
 
@@ -180,7 +192,7 @@ def likely_smoothness(initial: InitialValues, scales: np.ndarray) -> int:
     x, total = x[some], np.zeros(len(scales))
     for a in np.flatnonzero(initial.found):
         seen = np.log(initial.frequency[some, a, 0])
-        variance = 0.01 * (1.0 + 1.0 / np.maximum(initial.gain[some, a], 1e-3))
+        variance = initial.frequency_error[some, a] ** 2
         centred = seen - np.average(seen, weights=1.0 / variance)
         size = max(float(np.average(centred**2, weights=1.0 / variance)), VARIES[0] ** 2)
         for k, scale in enumerate(scales):

@@ -68,6 +68,8 @@ class GridFunctionGroup(AbstractRandom):
         knots: How many there are, if not as many as are needed; more reach further beyond the extent, and let groups of
             different lengthscales share compiled programs.
         order: That of the covariance of h: infinite for a squared exponential, or 5.5 for a Matérn one.
+        shared: Whether there is one h for all functions, which differ by their means m alone: with an exponential for F
+            by constant factors.
 
     Example:
         >>> import numpy as np
@@ -79,7 +81,7 @@ class GridFunctionGroup(AbstractRandom):
 
     origin: Any  # [], the first knot
     spacing: Any  # []
-    whitened: Any  # [r, k], k = the product of shape
+    whitened: Any  # [r, k], k = the product of shape, or one for all
     mean: Any  # shape, before the warp
     lengthscale: Any = eqx.field(metadata={"unit": "x"})  # []
     amplitude: Any  # []
@@ -102,6 +104,7 @@ class GridFunctionGroup(AbstractRandom):
         lengthscale_std: float = 0.3,
         knots: int | None = None,
         order: float = SQUARED_EXPONENTIAL,
+        shared: bool = False,
     ) -> None:
         low, high = (float(end) for end in extent)
         if not (np.isfinite(low) and np.isfinite(high) and low < high):
@@ -116,7 +119,7 @@ class GridFunctionGroup(AbstractRandom):
             raise ValueError(f"this extent and lengthscale need at least {count} knots, got {knots}")
         self.origin = np.asarray(low - self.reach * spacing)
         self.spacing = np.asarray(spacing)
-        self.whitened = latent((count if knots is None else knots, int(np.prod(shape))))
+        self.whitened = latent((count if knots is None else knots, 1 if shared else int(np.prod(shape))))
         self.mean = around(unwarped(initial, shape, warp), mean_std)
         role: Role = "hyperparameter" if lengthscale_std else "fixed"
         self.lengthscale = Positive(lengthscale, LogNormal(lengthscale, lengthscale_std or 1.0), role)
@@ -150,9 +153,11 @@ class GridFunctionGroup(AbstractRandom):
         precision = np.broadcast_to(np.asarray(std, float), seen.shape) ** -2.0
         count, functions = self.whitened.raw.shape
         first, weights = self._taps(np.asarray(X, float)[:, 0])
+        # Values [n, h, k] of functions [k], each seen h times: what shares one h is seen as often as there are means.
+        products, precision = ((part.reshape(len(first), -1, functions)) for part in (precision * seen, precision))
         columns = [
             _banded_mode(first, weights, count, z, w)
-            for z, w in zip(seen.reshape(-1, functions).T, precision.reshape(-1, functions).T, strict=True)
+            for z, w in zip(np.sum(products, axis=1).T, np.sum(precision, axis=1).T, strict=True)
         ]
         return eqx.tree_at(lambda group: group.whitened.raw, self, np.column_stack(columns))
 
@@ -218,8 +223,8 @@ class GridFunctionGroup(AbstractRandom):
         """m + h ``[n, *shape]`` at inputs ``X [n, 1]`` of the extent, in NumPy: nothing is compiled."""
         first, weights = self._taps(np.asarray(X, float)[:, 0])
         knots = np.asarray(self.whitened.raw)[first[:, None] + np.arange(weights.shape[1])]
-        h = np.einsum("nt,ntk->nk", weights, knots).reshape(-1, *self.shape)
-        return h + np.asarray(constrain(self.mean), float)
+        h = np.einsum("nt,ntk->nk", weights, knots)
+        return (h + np.ravel(np.asarray(constrain(self.mean), float))).reshape(-1, *self.shape)
 
     def _taps(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The first knot ``[n]`` that each of x ``[n]`` depends on, and weights ``[n, taps]`` of that and others."""
@@ -310,14 +315,19 @@ def _window(t: Any, spacing: Any, lengthscale: Any, order: float, xp: Any) -> An
     return xp.sqrt(math.sqrt(2.0 / math.pi) * spacing / lengthscale) * xp.exp(-((t / lengthscale) ** 2))
 
 
-def _banded_mode(first: np.ndarray, weights: np.ndarray, count: int, seen: np.ndarray, precision: np.ndarray) -> Any:
-    """v ``[count]`` of largest density for v ~ N(0, I) and ``seen [n]`` = W v with errors of given precisions."""
+def _banded_mode(
+    first: np.ndarray, weights: np.ndarray, count: int, products: np.ndarray, precision: np.ndarray
+) -> Any:
+    """v ``[count]`` of largest density for v ~ N(0, I) and values ``[n]`` = W v seen with errors of given precisions.
+
+    ``products`` are those of values and precisions.
+    """
     taps = weights.shape[1]
     bands = np.zeros((min(taps, count), count))
     bands[0] = 1.0
     right = np.zeros(count)
     for i in range(taps):
-        right += np.bincount(first + i, weights[:, i] * precision * seen, count)
+        right += np.bincount(first + i, weights[:, i] * products, count)
         for j in range(i, taps):
             product = np.bincount(first + i, weights[:, i] * weights[:, j] * precision, count)
             bands[j - i] += product
