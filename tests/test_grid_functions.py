@@ -265,7 +265,7 @@ def test_shared_functions_differ_by_constant_factors():
     np.testing.assert_allclose(np.exp(one.unwarped(x)), one(x), rtol=1e-3)
     np.testing.assert_allclose(one(x)[:, 1], 1.5 * np.asarray(one(x)[:, 0]), rtol=1e-12)
     # Seen twice with errors of one size is seen once, in the middle, with errors of 1/√2 of it.
-    values = np.exp(np.sin(x) + [0.1, -0.1]) * [2.0, 3.0]
+    values = np.exp(np.sin(x)) * np.exp([0.1, -0.1]) * [2.0, 3.0]
     both, middle = one.fitted_to(x, values, 0.1), two.fitted_to(x, np.exp(np.sin(x)) * [2.0, 3.0], 0.1 / np.sqrt(2.0))
     np.testing.assert_allclose(both(x), middle(x), rtol=1e-9)
 

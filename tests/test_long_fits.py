@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import equinox as eqx
 import numpy as np
-import pytest
 
 import spectrogp as sg
 from spectrogp.estimator import long, markov

@@ -153,7 +153,7 @@ def _slow(
     sure: float = 1.0,
     shared: bool = False,
 ) -> Any:
-    """Positive functions that follow values ``[c, ...]`` at the centres, loosely; ``shared``, up to constant factors."""
+    """Positive functions that follow values ``[c, ...]`` at the centres, loosely; if ``shared``, up to factors."""
     typical = np.exp(np.mean(np.log(values), axis=0))
     # The span of evenly spread inputs is 3.5 of their standard deviations: 20 knots serve nearly all short data.
     group = GridFunctionGroup(
