@@ -273,7 +273,7 @@ def test_curvature_of_another_search_serves_where_it_was_near(kind, request, mon
     assert back.evidence == pytest.approx(newton(lanes, off).evidence, abs=0.1)
 
 
-def test_curvature_that_is_doubted_is_that_of_blocks_that_are_indefinite_alone(several):
+def test_curvature_that_is_reconsidered_is_that_of_blocks_that_are_indefinite_alone(several):
     """Unless a search makes no way; and never where it was computed."""
     lanes, model, _ = several
     numbers = newton(lanes, lanes.join(model)).numbers
@@ -282,15 +282,15 @@ def test_curvature_that_is_doubted_is_that_of_blocks_that_are_indefinite_alone(s
         for at in (numbers, numbers + 1e-3)
     ]
     bends = inner._Bends(lanes, places[0], None)
-    assert not bends.doubt(places[0], everywhere=True)
+    assert not bends.reconsider(places[0], everywhere=True)
     known, alone = bends.H.copy(), np.linalg.eigvalsh(bends.H)[:, 0] < -1.0
     assert np.any(alone)
     assert not np.all(alone)
-    assert bends.doubt(places[1], everywhere=False)
+    assert bends.reconsider(places[1], everywhere=False)
     np.testing.assert_array_equal(np.any(bends.seen != numbers[lanes.members], axis=1), alone)
     true = curvature(lanes, places[1].numbers, places[1].slopes)
     np.testing.assert_array_equal(bends.H, np.where(alone[:, None, None], true, known))
-    assert bends.doubt(places[1], everywhere=True)
+    assert bends.reconsider(places[1], everywhere=True)
     np.testing.assert_array_equal(bends.H, true)
 
 

@@ -30,6 +30,7 @@ from .rungs import (
 # the likelihood of blocks that warm up so little is one in its own right (Vecchia 1988, by blocks).
 CELLS, OWN = 8.0, (384, 2**14)
 PART, STRETCHES = 4000, 4  # rows in which the prior of the frequencies is chosen, and pieces that they are in
+STEPS = 60  # of Newton's method, in which every place of a long record comes to its end
 APART = 6.0  # lengthscales between these, about as far as a knot is felt to both sides
 POOR = 6.0  # times the usual spread of blocks' log likelihoods a row, below their median: there a cycle may be lost
 
@@ -43,7 +44,7 @@ def fit_long(initial: InitialValues, data: Channels, n_starts: int, work: Work) 
     chosen = _chosen_in_part(few, part, scales, work)
     smoothness = float(grid_groups(chosen.model)[frequency_groups(chosen.model)[0]].lengthscale.value)
     models = [_as_fitted(markov_from(start, smoothness, long=True), chosen.model) for start in starts]
-    whole = chosen if few is starts[0] else climb(work, *with_lanes(models[0], _blocks(models[0], data)), LAST)
+    whole = chosen if few is starts[0] else climb(work, *with_lanes(models[0], _blocks(models[0], data)), STEPS)
     return [_mended(work, whole, models[1:])]
 
 

@@ -142,7 +142,7 @@ def _newton(
         if progress is not None:
             progress(step, steps, here.value)
         factor, decrement = _step_at(lanes, here, bends.H, prior)
-        if factor is None and bends.doubt(here, everywhere=step == 0 or history[-1] - history[-2] < LITTLE):
+        if factor is None and bends.reconsider(here, everywhere=step == 0 or history[-1] - history[-2] < LITTLE):
             factor, decrement = _step_at(lanes, here, bends.H, prior)
         if exact and decrement < CONVERGED and bends.refresh(here, STALE):  # what looks like an optimum may be a saddle
             factor, decrement = _step_at(lanes, here, bends.H, prior)
@@ -204,7 +204,7 @@ class _Bends:
         self._compute(here, stale)
         return len(stale) > 0
 
-    def doubt(self, here: _Place, everywhere: bool) -> bool:
+    def reconsider(self, here: _Place, everywhere: bool) -> bool:
         """Where all together are indefinite: those of other places computed again; whether there were any.
 
         Corrections of rank one may have made them so. Far from an optimum they are so in truth, and only blocks that

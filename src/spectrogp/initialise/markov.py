@@ -100,7 +100,8 @@ def _term(
     ]
     omega = 2.0 * np.pi * initial.frequency[:, chosen]
     # Where the data say nothing the smoothness of the functions decides.
-    std = initial.frequency_error[:, chosen, None]
+    # A fit follows them more closely where they are right; harmonics would, but single windows may be far off.
+    std = (0.1 * np.sqrt(1.0 + 1.0 / np.maximum(initial.gain[:, chosen], 1e-6)))[..., None]
     weight = std**-2.0
     typical = np.exp(np.sum(weight * np.log(omega), axis=0) / np.sum(weight, axis=0))
     varies = float(np.sqrt(np.sum(weight * np.log(omega / typical) ** 2) / np.sum(weight)))
