@@ -172,7 +172,7 @@ class MarkovGP(AbstractModel):
 
     def count_components(self, X: Array) -> int:
         del X
-        return int(self._owners()[-1]) + 1
+        return int(self.owners()[-1]) + 1
 
     @eqx.filter_jit
     def joint_covariance(self, data: Data, X: Array) -> Array:
@@ -285,7 +285,7 @@ class MarkovGP(AbstractModel):
         leaves, structure = jax.tree.flatten(self)
         return _counts_of(structure, tuple(leaf if callable(leaf) else np.shape(leaf) for leaf in leaves))
 
-    def _owners(self) -> np.ndarray:
+    def owners(self) -> np.ndarray:
         """The component ``[q]`` that every oscillator belongs to: those of a term first have their u, then their v."""
         owners, before = [], 0
         for components, waves in self._counts():
@@ -327,7 +327,7 @@ def _parts(model: MarkovGP, timeline: Timeline) -> tuple[Moments, Moments]:
     """Moments of f ``[t]`` and of its components ``[a, t]`` at the inputs that were asked for."""
     model = model.realise()
     weight, mean, covariance = model._smoothed(timeline)
-    owners = model._owners()
+    owners = model.owners()
     picked = weight * (owners == np.arange(owners[-1] + 1)[:, None])[:, None]  # [a, t, q]
     return (
         Moments(jnp.sum(weight * mean, axis=-1) + model.offset, jnp.einsum("tq,tqr,tr->t", weight, covariance, weight)),
@@ -379,7 +379,7 @@ def _envelope(model: MarkovGP, timeline: Timeline) -> tuple[Array, Array]:
     _, mean, covariance = model._smoothed(timeline)
     X = timeline.read(timeline.t[:, None])
     scale = jnp.concatenate([term.values_at(X)["amplitude"] for term in model.terms], axis=1)
-    owners = model._owners()
+    owners = model.owners()
     picks = np.zeros((owners[-1] + 1, 2, len(owners)))  # which oscillators are u and v of a component
     for a in range(len(picks)):
         for k, q in enumerate(np.flatnonzero(owners == a)):

@@ -205,8 +205,9 @@ class GridFunctionGroup(AbstractRandom):
         offsets = (np.arange(OVER)[:, None] / OVER - np.arange(-reach, reach + 1)) * self.spacing  # [over, taps]
         stencil = self.amplitude * _window(offsets, self.spacing, self.lengthscale, self.order, jnp)
         cells = v.shape[0] - 2 * reach
-        h = sum(stencil[:, None, tap, None] * v[tap : tap + cells] for tap in range(2 * reach + 1))
-        h = jnp.swapaxes(jnp.asarray(h), 0, 1).reshape(cells * OVER, -1)
+        # A product of matrices: XLA would compute a sum of the taps again for each use of a node.
+        taps = jnp.stack([v[tap : tap + cells] for tap in range(2 * reach + 1)], axis=1)
+        h = jnp.einsum("ot,ctk->cok", stencil, taps).reshape(cells * OVER, -1)
         start = self.origin + self.spacing * (reach - before)
         return OnGrid(start, self.spacing / OVER, h + jnp.ravel(self.mean), self.shape, self.warp)
 
