@@ -38,6 +38,7 @@ def innovations(
         P: Stationary covariances of the oscillators' states.
         owners: The component that every oscillator belongs to.
     """
+    system = jax.jit(system)  # traced once for all derivatives
     here, c = system(parts), columns(P)
     x, h, outputs, r = (part[..., None] for part in (here.decay, here.weight, y - here.mean, here.variance))
     rows = Rows(x, jnp.exp(-x), h, outputs, r, jnp.zeros_like(r))
@@ -48,6 +49,7 @@ def innovations(
 
     states = lax.scan(forth, initial_state(x, P), rows)[1]
     z = _smoothed(rows, states, c)[..., 0]
+
 
     def seen(some: list[Any]) -> tuple[Array, Array]:
         there = system(some)

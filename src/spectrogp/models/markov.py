@@ -12,7 +12,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike
 
-from ..core import Key, as_key, at_least, inputs, traced
+from ..core import SOON, Key, as_key, at_least, inputs, traced
 from ..kernels import AbstractKernel, MaternPhase, Sum
 from ..parameters import as_parameter
 from . import filtering
@@ -322,7 +322,7 @@ def _counts_of(structure: Any, leaves: tuple[Any, ...]) -> list[tuple[int, int]]
     return [(time.shape[1], 1 if term.phase is None else 2) for time, term in zip(shapes, model.terms, strict=True)]
 
 
-@eqx.filter_jit
+@eqx.filter_jit(**SOON)
 def _parts(model: MarkovGP, timeline: Timeline) -> tuple[Moments, Moments]:
     """Moments of f ``[t]`` and of its components ``[a, t]`` at the inputs that were asked for."""
     model = model.realise()
