@@ -159,9 +159,11 @@ class MarkovGP(AbstractModel):
             data: What ``prepare(data, X)`` gives, or the data.
             X: Inputs ``[t, 1]``.
         """
-        found, count = _parts(self, self._timeline(data, X)), X.shape[0]
-        if not traced(found):  # cutting is no program then
-            found = jax.tree.map(np.asarray, found)
+        timeline, count = self._timeline(data, X), X.shape[0]
+        if traced((self, timeline)):  # inside another program there are no options of a compiler
+            found = _parts(self, timeline)
+        else:  # cutting is no program then
+            found = jax.tree.map(np.asarray, _compiled_parts(self, timeline))
         f, components = jax.tree.map(lambda values: values[..., :count], found)
         return f, components
 
@@ -322,7 +324,6 @@ def _counts_of(structure: Any, leaves: tuple[Any, ...]) -> list[tuple[int, int]]
     return [(time.shape[1], 1 if term.phase is None else 2) for time, term in zip(shapes, model.terms, strict=True)]
 
 
-@eqx.filter_jit(**SOON)
 def _parts(model: MarkovGP, timeline: Timeline) -> tuple[Moments, Moments]:
     """Moments of f ``[t]`` and of its components ``[a, t]`` at the inputs that were asked for."""
     model = model.realise()
@@ -333,6 +334,9 @@ def _parts(model: MarkovGP, timeline: Timeline) -> tuple[Moments, Moments]:
         Moments(jnp.sum(weight * mean, axis=-1) + model.offset, jnp.einsum("tq,tqr,tr->t", weight, covariance, weight)),
         Moments(jnp.sum(picked * mean, axis=-1), jnp.einsum("atq,tqr,atr->at", picked, covariance, picked)),
     )
+
+
+_compiled_parts = eqx.filter_jit(_parts, **SOON)
 
 
 @eqx.filter_jit
