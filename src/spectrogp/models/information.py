@@ -50,7 +50,6 @@ def innovations(
     states = lax.scan(forth, initial_state(x, P), rows)[1]
     z = _smoothed(rows, states, c)[..., 0]
 
-
     def seen(some: list[Any]) -> tuple[Array, Array]:
         there = system(some)
         return jnp.sum(there.weight * z, axis=1) + there.mean, there.variance
