@@ -48,6 +48,7 @@ LADDER = 2.0 ** (0.5 * np.arange(2, -12, -1))  # lengthscales of the frequencies
 BEGIN = 3  # where candidates are compared, unless what was found changes faster: about two thirds of one
 FIRST = 8  # steps of Newton's method of candidates
 APART = 0.3  # nats by which candidates that end at the same place may differ
+DOUBTFUL = 10.0  # nats below the best at which a candidate may be above it with frequencies of another lengthscale
 NEGLIGIBLE = 4.0  # nats below the best at which a rung of the ladder is left out of the mixture
 ROWS_A_CYCLE, LEAST = 4.0, 256  # that are left of an even record that has more
 PERIODS = 0.5  # of the slowest component that changes: red noise that is faster may be what windows missed
@@ -160,7 +161,8 @@ def _fit_short(initial: InitialValues, data: Channels, n_starts: int, work: Work
     compared = finished(coherent[0])
     if len(coherent) > 1 and _density(coherent[0]) - _density(coherent[1]) > APART:
         compared += finished(coherent[1], compared[0][0].evidence)
-    kept = [max(compared, key=lambda pair: pair[0].evidence)]
+    most = max(pair[0].evidence for pair in compared)
+    kept = [pair for pair in compared if pair[0].evidence > most - DOUBTFUL]
     if _density(candidates[-1]) - _density(coherent[0]) > APART:
         kept += finished(candidates[-1])
     ladders = [along_ladder(rung, first, len(scales), other_of(start), work) for rung, start in kept]

@@ -102,7 +102,7 @@ def dot(a: Sequence[Array], b: Sequence[Array]) -> Array:
     return jnp.sum(sum(p * q for p, q in zip(a, b, strict=True)), axis=0)
 
 
-def _filter_row(state: State, row: Rows, c: Vector) -> State:
+def filter_row(state: State, row: Rows, c: Vector) -> State:
     """The state after a row, from that after the row before."""
     d = len(c)
     x, e, h, y, r, w = row
@@ -177,7 +177,7 @@ def there_and_back(
 
         def forth(j: Array, carry: Any) -> Any:
             state, walked = carry
-            state = _filter_row(state, _at(rows, first + j), c)
+            state = filter_row(state, _at(rows, first + j), c)
             return state, _put(walked, state, j)
 
         def backwards(j: Array, carry: Any) -> Any:
@@ -254,7 +254,7 @@ def log_likelihood(
         state: What is known before the first row, as ``filter_from`` gives it; the stationary prior unless given.
     """
     rows, c, start = Rows(x, jnp.exp(-x), h, y, r, w), columns(P), _begun(x, P, state)
-    return lax.fori_loop(0, steps, lambda k, state: _filter_row(state, _at(rows, k), c), start).total
+    return lax.fori_loop(0, steps, lambda k, state: filter_row(state, _at(rows, k), c), start).total
 
 
 def _begun(x: Array, P: ArrayLike, state: State | None) -> State:
@@ -317,7 +317,7 @@ def filter_from(
     def step(k: Array, carry: tuple[State, Array, Array]) -> tuple[State, Array, Array]:
         state, mean, variance = carry
         row = _at(rows, k)
-        state = _filter_row(state, row, c)
+        state = filter_row(state, row, c)
         predicted = jnp.sum(row.h * state.m[0], axis=0), jnp.sum(row.h * state.s[0], axis=0)
         return state, *_put((mean, variance), predicted, k)
 

@@ -12,7 +12,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike
 
-from ..core import Key, as_key, at_least, inputs, traced
+from ..core import SOON, Key, as_key, at_least, inputs, traced
 from ..kernels import AbstractKernel, MaternPhase, Sum
 from ..parameters import as_parameter
 from . import filtering
@@ -159,9 +159,11 @@ class MarkovGP(AbstractModel):
             data: What ``prepare(data, X)`` gives, or the data.
             X: Inputs ``[t, 1]``.
         """
-        found, count = _parts(self, self._timeline(data, X)), X.shape[0]
-        if not traced(found):  # cutting is no program then
-            found = jax.tree.map(np.asarray, found)
+        timeline, count = self._timeline(data, X), X.shape[0]
+        if traced((self, timeline)):  # inside another program there are no options of a compiler
+            found = _parts(self, timeline)
+        else:  # cutting is no program then
+            found = jax.tree.map(np.asarray, _compiled_parts(self, timeline))
         f, components = jax.tree.map(lambda values: values[..., :count], found)
         return f, components
 
@@ -172,7 +174,7 @@ class MarkovGP(AbstractModel):
 
     def count_components(self, X: Array) -> int:
         del X
-        return int(self._owners()[-1]) + 1
+        return int(self.owners()[-1]) + 1
 
     @eqx.filter_jit
     def joint_covariance(self, data: Data, X: Array) -> Array:
@@ -285,7 +287,7 @@ class MarkovGP(AbstractModel):
         leaves, structure = jax.tree.flatten(self)
         return _counts_of(structure, tuple(leaf if callable(leaf) else np.shape(leaf) for leaf in leaves))
 
-    def _owners(self) -> np.ndarray:
+    def owners(self) -> np.ndarray:
         """The component ``[q]`` that every oscillator belongs to: those of a term first have their u, then their v."""
         owners, before = [], 0
         for components, waves in self._counts():
@@ -322,17 +324,19 @@ def _counts_of(structure: Any, leaves: tuple[Any, ...]) -> list[tuple[int, int]]
     return [(time.shape[1], 1 if term.phase is None else 2) for time, term in zip(shapes, model.terms, strict=True)]
 
 
-@eqx.filter_jit
 def _parts(model: MarkovGP, timeline: Timeline) -> tuple[Moments, Moments]:
     """Moments of f ``[t]`` and of its components ``[a, t]`` at the inputs that were asked for."""
     model = model.realise()
     weight, mean, covariance = model._smoothed(timeline)
-    owners = model._owners()
+    owners = model.owners()
     picked = weight * (owners == np.arange(owners[-1] + 1)[:, None])[:, None]  # [a, t, q]
     return (
         Moments(jnp.sum(weight * mean, axis=-1) + model.offset, jnp.einsum("tq,tqr,tr->t", weight, covariance, weight)),
         Moments(jnp.sum(picked * mean, axis=-1), jnp.einsum("atq,tqr,atr->at", picked, covariance, picked)),
     )
+
+
+_compiled_parts = eqx.filter_jit(_parts, **SOON)
 
 
 @eqx.filter_jit
@@ -379,7 +383,7 @@ def _envelope(model: MarkovGP, timeline: Timeline) -> tuple[Array, Array]:
     _, mean, covariance = model._smoothed(timeline)
     X = timeline.read(timeline.t[:, None])
     scale = jnp.concatenate([term.values_at(X)["amplitude"] for term in model.terms], axis=1)
-    owners = model._owners()
+    owners = model.owners()
     picks = np.zeros((owners[-1] + 1, 2, len(owners)))  # which oscillators are u and v of a component
     for a in range(len(picks)):
         for k, q in enumerate(np.flatnonzero(owners == a)):

@@ -132,7 +132,7 @@ class GridFunctionGroup(AbstractRandom):
     @property
     def near(self) -> float:
         """How far from a knot, in units of the input, its window is above a hundredth."""
-        return NEAR[self.order] * float(constrain(self.lengthscale))
+        return NEAR[self.order] * float(_number(self.lengthscale))
 
     @property
     def places(self) -> Any:
@@ -149,7 +149,7 @@ class GridFunctionGroup(AbstractRandom):
             std: How closely, before the warp (broadcast to ``[n, *shape]``): the result is the posterior mode of v when
                 the values are seen with normal errors of this standard deviation.
         """
-        seen = UNWARPS[self.warp](np.asarray(values, np.float64)) - np.asarray(constrain(self.mean))
+        seen = UNWARPS[self.warp](np.asarray(values, np.float64)) - _number(self.mean)
         precision = np.broadcast_to(np.asarray(std, float), seen.shape) ** -2.0
         count, functions = self.whitened.raw.shape
         first, weights = self._taps(np.asarray(X, float)[:, 0])
@@ -210,8 +210,9 @@ class GridFunctionGroup(AbstractRandom):
         offsets = (np.arange(OVER)[:, None] / OVER - np.arange(-reach, reach + 1)) * self.spacing  # [over, taps]
         stencil = self.amplitude * _window(offsets, self.spacing, self.lengthscale, self.order, jnp)
         cells = v.shape[0] - 2 * reach
-        h = sum(stencil[:, None, tap, None] * v[tap : tap + cells] for tap in range(2 * reach + 1))
-        h = jnp.swapaxes(jnp.asarray(h), 0, 1).reshape(cells * OVER, -1)
+        # A product of matrices: XLA would compute a sum of the taps again for each use of a node.
+        taps = jnp.stack([v[tap : tap + cells] for tap in range(2 * reach + 1)], axis=1)
+        h = jnp.einsum("ot,ctk->cok", stencil, taps).reshape(cells * OVER, -1)
         start = self.origin + self.spacing * (reach - before)
         return OnGrid(start, self.spacing / OVER, h + jnp.ravel(self.mean), self.shape, self.warp)
 
@@ -224,17 +225,16 @@ class GridFunctionGroup(AbstractRandom):
         first, weights = self._taps(np.asarray(X, float)[:, 0])
         knots = np.asarray(self.whitened.raw)[first[:, None] + np.arange(weights.shape[1])]
         h = np.einsum("nt,ntk->nk", weights, knots)
-        return (h + np.ravel(np.asarray(constrain(self.mean), float))).reshape(-1, *self.shape)
+        return (h + np.ravel(_number(self.mean))).reshape(-1, *self.shape)
 
     def _taps(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The first knot ``[n]`` that each of x ``[n]`` depends on, and weights ``[n, taps]`` of that and others."""
-        group = constrain(self)
         place = (x - float(self.origin)) / float(self.spacing)
         taps = 2 * self.reach + 1
         first = np.clip(np.floor(place).astype(int) - self.reach, 0, self.whitened.raw.shape[0] - taps)
         offsets = (place[:, None] - first[:, None] - np.arange(taps)) * float(self.spacing)
-        window = _window(offsets, float(self.spacing), float(group.lengthscale), self.order, np)
-        return first, float(group.amplitude) * window
+        window = _window(offsets, float(self.spacing), float(_number(self.lengthscale)), self.order, np)
+        return first, float(_number(self.amplitude)) * window
 
 
 def knots_needed(extent: tuple[float, float], lengthscale: float, order: float = SQUARED_EXPONENTIAL) -> int:
@@ -304,6 +304,12 @@ class OnGrid(Module):
         k0, k1, k2, k3 = jnp.split(jnp.concatenate(cubic, axis=1)[cell], 4, axis=1)
         v = u[:, None]
         return k0 + v * (k1 + v * (k2 + v * k3)), k1 + v * (2.0 * k2 + 3.0 * v * k3), (full - u)[:, None]
+
+
+def _number(value: Any) -> np.ndarray:
+    """A parameter's value in NumPy: nothing is compiled."""
+    raw = np.asarray(getattr(value, "raw", value), float)
+    return np.exp(raw) if isinstance(value, Positive) else raw
 
 
 def _window(t: Any, spacing: Any, lengthscale: Any, order: float, xp: Any) -> Any:

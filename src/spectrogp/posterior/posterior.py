@@ -14,7 +14,7 @@ from jax import Array
 from jaxtyping import PyTree
 from numpy.typing import ArrayLike
 
-from ..core import Key, Module, as_key, at_least, inputs
+from ..core import Key, Module, as_key, at_least, inputs, traced
 from ..models import BLOCK, Gaussian, Moments, as_outputs, require_joint
 from ..parameters import partition
 from .band import Band
@@ -126,6 +126,8 @@ class Posterior(Module):
         flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), (self.draws, self.log_joint))
         # Flat outside the program, which is then the same for any chains and draws that are as many together.
         values = _map(reading, flat[0], flat[1], self.rest)
+        if not traced(values):  # to shape them is no program then
+            values = jax.tree.map(np.asarray, values)
         return jax.tree.map(lambda leaf: leaf.reshape(*shape, *leaf.shape[1:]), values)
 
     def read(self, reading: Callable[[Any], Any], *, max_draws: int = MAX_DRAWS) -> Any:
