@@ -26,6 +26,7 @@ from ..initialise import (
     amplitudes_from,
     convolutional_from,
     find_cycles,
+    find_reach,
     further_scales,
     noise_function,
     quadratic_from,
@@ -42,7 +43,7 @@ from .settings import Settings
 # are worth having, and fewer rows could not tell.
 HELD_OUT, AT_MOST = 2000, 5000
 SOME = 500  # of them by which beginnings are compared
-TARGETS = 8192  # rows, at most, that a stage of steps takes its targets from
+TARGETS = 16_384  # rows, at most, that a stage of steps takes its targets from
 ALL = 10_000  # rows up to which targets are taken from the whole order
 STAGE, AVERAGE = 100, 60  # steps between two looks at the held-out rows; their last ones are averaged
 BATCH = 512
@@ -96,12 +97,12 @@ class _Rows(NamedTuple):
         given = Neighbourhoods(self.data, np.zeros((1, m), np.int32), near=near)
         return np.asarray(model.log_predictive_density(given, X, y, error))
 
-    def left_over(self, model: NeighbourGP, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Inputs of some rows, and what is left of their outputs by neighbours before them."""
+    def left_over(self, model: NeighbourGP, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Inputs of some rows, what is left of their outputs by neighbours before them, and its standard deviation."""
         near = self.near(model, rng)
-        X, y = (np.asarray(part)[near.members[:, -1]] for part in (self.data.X, self.data.y))
-        found = model.predict(dataclasses.replace(near, near=near.members[:, :-1]), X)
-        return X, y - np.asarray(found.mean)
+        X, y, error = (np.asarray(part)[near.members[:, -1]] for part in (self.data.X, self.data.y, self.data.error))
+        found = model.predict_output(dataclasses.replace(near, near=near.members[:, :-1]), X, error)
+        return X, y - np.asarray(found.mean), np.sqrt(np.asarray(found.variance))
 
     def _ordered(self) -> Data:
         return Data(*(np.asarray(part)[self.order] for part in (self.data.X, self.data.y, self.data.error)))
@@ -177,7 +178,7 @@ def climb(
 
     X = np.asarray(data.X)
     best = tried("squared exponential", first, _Fit(first, _constant(rows), np.empty(0)), FAST)
-    cycles = find_cycles(*rows.left_over(best.model, rng))
+    cycles = find_cycles(*rows.left_over(best.model, rng)[:2])
     if cycles:
         kernel = with_cycles(best.model.kernel, cycles, X)
         best = tried("cycles", NeighbourGP(kernel, best.model.likelihood), best, FAST)
@@ -187,11 +188,11 @@ def climb(
     # More rows tell finer functions, as long as these have no more values than a step can carry.
     finer = min(FINEST, data.size // EACH, VALUES // (3 * (2 * X.shape[1] + 1)))
     places = Places.of(best.model.kernel, X, max(settings.n_knots, finer), seed)
+    some, rest, std = rows.left_over(best.model, rng)
+    reach = find_reach(some, rest / std, places.lengthscale, len(places.Z), seed)
+    places = Places.spread(X, reach, len(places.Z), seed)
     kernel, noise = best.model.kernel, best.model.likelihood.noise
-    before = best
     best = tried("noise as a function", NeighbourGP(kernel, Gaussian(noise_function(noise, places))), best, CAREFUL)
-    if best is not before:
-        places = Places.learned(best.model.likelihood.noise, X, seed)
     likelihood = best.model.likelihood
     kernel = amplitudes_from(best.model.kernel, places)
     best = tried("amplitudes as functions", NeighbourGP(kernel, likelihood), best, CAREFUL)
