@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import spectrogp as sg
-from spectrogp.estimator.ladder import _gain
+from spectrogp.estimator.ladder import _gain, _Rows, _told
 from spectrogp.initialise import (
     Cycle,
     Places,
@@ -104,6 +104,15 @@ def test_places_are_few_along_inputs_where_functions_reach_far():
     np.testing.assert_allclose(places.lengthscale, [0.2, 20.0])
     assert np.ptp(places.Z[:, 0]) > 1.7
     assert np.ptp(places.Z[:, 1]) < 0.4  # means of many rows
+
+
+def test_functions_have_a_row_for_every_value(inputs):
+    """Lengthscales of three inputs and an amplitude at five places are twenty values."""
+    kernel = quadratic_from(smooth_kernel(3), Places.of(smooth_kernel(3), inputs, 5, 0))
+    none = np.empty(0, int)
+    assert _told(kernel, _Rows(None, none, np.arange(20), 5, 20))
+    assert not _told(kernel, _Rows(None, none, np.arange(19), 5, 19))
+    assert _told(smooth_kernel(3), _Rows(None, none, none, 5, 0))
 
 
 def test_a_gain_is_judged_row_by_row():

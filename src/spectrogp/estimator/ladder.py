@@ -34,8 +34,9 @@ from ..initialise import (
     usual_components,
     with_cycles,
 )
+from ..kernels import AbstractKernel
 from ..models import Data, Gaussian, NeighbourGP, Neighbourhoods
-from ..parameters import Positive
+from ..parameters import FunctionGroup, Positive, random_functions
 from .choice import Choice, Rung
 from .settings import Settings
 
@@ -197,12 +198,16 @@ def climb(
     kernel = amplitudes_from(best.model.kernel, places)
     best = tried("amplitudes as functions", NeighbourGP(kernel, likelihood), best, CAREFUL)
     kernel = convolutional_from(best.model.kernel, initial, places, settings.n_components, seed)
-    name = "lengthscales, frequencies and amplitudes as functions"
-    best = tried(name, NeighbourGP(kernel, best.model.likelihood), best, CAREFUL)
-    if rungs[-1].gain < -rungs[-1].error:  # frequencies did harm, which says nothing of lengthscales
-        kernel = quadratic_from(best.model.kernel, places)
-        name = "lengthscales and amplitudes as functions"
+    harmful = True
+    if _told(kernel, rows):
+        name = "lengthscales, frequencies and amplitudes as functions"
         best = tried(name, NeighbourGP(kernel, best.model.likelihood), best, CAREFUL)
+        harmful = rungs[-1].gain < -rungs[-1].error
+    if harmful:  # what frequencies are says nothing of lengthscales
+        kernel = quadratic_from(best.model.kernel, places)
+        if _told(kernel, rows):
+            name = "lengthscales and amplitudes as functions"
+            best = tried(name, NeighbourGP(kernel, best.model.likelihood), best, CAREFUL)
     ahead = _neighbours_ahead(rows, best)
     model, history = steps.stage(everything, best.model, CAREFUL, steps.size)
     near = dataclasses.replace(everything.near(model, rng), ahead=ahead)
@@ -223,6 +228,12 @@ def _with_scales(rows: _Rows, best: _Fit) -> NeighbourGP:
             break
         model, density = tried[int(np.argmax(densities))], max(densities)
     return model
+
+
+def _told(kernel: AbstractKernel, rows: _Rows) -> bool:
+    """Whether there is a row to fit to for every value of the functions: fewer tell nothing of most of them."""
+    functions = [one for one in random_functions(kernel) if isinstance(one, FunctionGroup)]
+    return sum(one.whitened.raw.size for one in functions) <= len(rows.order)
 
 
 def _neighbours_ahead(rows: _Rows, best: _Fit) -> int:
