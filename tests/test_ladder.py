@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import spectrogp as sg
-from spectrogp.estimator.ladder import _gain
+from spectrogp.estimator.ladder import _gain, _Rows, _told
 from spectrogp.initialise import (
     Cycle,
     Places,
@@ -97,15 +97,22 @@ def test_convolutional_components_begin_at_the_scales(inputs):
     np.testing.assert_allclose(rich(inputs), kernel(inputs), atol=0.1)
 
 
-def test_learned_places_follow_the_lengthscales_of_a_function():
-    """An input along which a function hardly varies needs no places of its own."""
+def test_places_are_few_along_inputs_where_functions_reach_far():
     X = np.random.default_rng(0).uniform(-1.0, 1.0, (2000, 2))
-    places = Places(X[:16], np.array([0.2, 20.0]))
-    learned = Places.learned(places.function(0.3), X, 0)
-    assert learned.Z.shape == (16, 2)
-    np.testing.assert_allclose(learned.lengthscale, [0.2, 20.0])
-    assert np.ptp(learned.Z[:, 0]) > 1.7
-    assert np.ptp(learned.Z[:, 1]) < 0.4  # means of many rows
+    places = Places.spread(X, np.array([0.2, 20.0]), 16, 0)
+    assert places.Z.shape == (16, 2)
+    np.testing.assert_allclose(places.lengthscale, [0.2, 20.0])
+    assert np.ptp(places.Z[:, 0]) > 1.7
+    assert np.ptp(places.Z[:, 1]) < 0.4  # means of many rows
+
+
+def test_functions_have_a_row_for_every_value(inputs):
+    """Lengthscales of three inputs and an amplitude at five places are twenty values."""
+    kernel = quadratic_from(smooth_kernel(3), Places.of(smooth_kernel(3), inputs, 5, 0))
+    none = np.empty(0, int)
+    assert _told(kernel, _Rows(None, none, np.arange(20), 5, 20))
+    assert not _told(kernel, _Rows(None, none, np.arange(19), 5, 19))
+    assert _told(smooth_kernel(3), _Rows(None, none, none, 5, 0))
 
 
 def test_a_gain_is_judged_row_by_row():

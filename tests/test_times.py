@@ -103,3 +103,13 @@ def test_floats_that_have_lost_their_digits_are_told():
 def test_a_kernel_object_cannot_follow_an_origin():
     with pytest.raises(ValueError, match="the kernel counts them from zero: subtract a reference"):
         tone((TICKS + STEPS)[:, None], kernel=sg.kernels.SquaredExponential(1.0))
+
+
+@pytest.mark.parametrize("kind", ["object", "category"])
+def test_a_column_of_words_is_named_with_what_to_do(kind):
+    pandas = pytest.importorskip("pandas")
+    X = pandas.DataFrame({"carat": [0.2, 0.3, 0.4], "cut": pandas.Series(["Fair", "Good", "Fair"], dtype=kind)})
+    with pytest.raises(ValueError, match=r"words in the column 'cut', such as 'Fair': .*get_dummies"):
+        sg.SpectralGPRegressor().fit(X, [1.0, 2.0, 3.0])
+    numbers = X.assign(cut=pandas.Series(["1.5", "2", "3"], dtype=kind))  # numbers, in whatever form
+    assert list(numbers_of(numbers).numbers.astype(float)["cut"]) == [1.5, 2.0, 3.0]

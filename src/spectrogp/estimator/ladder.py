@@ -26,6 +26,7 @@ from ..initialise import (
     amplitudes_from,
     convolutional_from,
     find_cycles,
+    find_reach,
     further_scales,
     noise_function,
     quadratic_from,
@@ -33,8 +34,9 @@ from ..initialise import (
     usual_components,
     with_cycles,
 )
+from ..kernels import AbstractKernel
 from ..models import Data, Gaussian, NeighbourGP, Neighbourhoods
-from ..parameters import Positive
+from ..parameters import FunctionGroup, Positive, random_functions
 from .choice import Choice, Rung
 from .settings import Settings
 
@@ -42,7 +44,7 @@ from .settings import Settings
 # are worth having, and fewer rows could not tell.
 HELD_OUT, AT_MOST = 2000, 5000
 SOME = 500  # of them by which beginnings are compared
-TARGETS = 8192  # rows, at most, that a stage of steps takes its targets from
+TARGETS = 16_384  # rows, at most, that a stage of steps takes its targets from
 ALL = 10_000  # rows up to which targets are taken from the whole order
 STAGE, AVERAGE = 100, 60  # steps between two looks at the held-out rows; their last ones are averaged
 BATCH = 512
@@ -96,12 +98,12 @@ class _Rows(NamedTuple):
         given = Neighbourhoods(self.data, np.zeros((1, m), np.int32), near=near)
         return np.asarray(model.log_predictive_density(given, X, y, error))
 
-    def left_over(self, model: NeighbourGP, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Inputs of some rows, and what is left of their outputs by neighbours before them."""
+    def left_over(self, model: NeighbourGP, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Inputs of some rows, what is left of their outputs by neighbours before them, and its standard deviation."""
         near = self.near(model, rng)
-        X, y = (np.asarray(part)[near.members[:, -1]] for part in (self.data.X, self.data.y))
-        found = model.predict(dataclasses.replace(near, near=near.members[:, :-1]), X)
-        return X, y - np.asarray(found.mean)
+        X, y, error = (np.asarray(part)[near.members[:, -1]] for part in (self.data.X, self.data.y, self.data.error))
+        found = model.predict_output(dataclasses.replace(near, near=near.members[:, :-1]), X, error)
+        return X, y - np.asarray(found.mean), np.sqrt(np.asarray(found.variance))
 
     def _ordered(self) -> Data:
         return Data(*(np.asarray(part)[self.order] for part in (self.data.X, self.data.y, self.data.error)))
@@ -177,7 +179,7 @@ def climb(
 
     X = np.asarray(data.X)
     best = tried("squared exponential", first, _Fit(first, _constant(rows), np.empty(0)), FAST)
-    cycles = find_cycles(*rows.left_over(best.model, rng))
+    cycles = find_cycles(*rows.left_over(best.model, rng)[:2])
     if cycles:
         kernel = with_cycles(best.model.kernel, cycles, X)
         best = tried("cycles", NeighbourGP(kernel, best.model.likelihood), best, FAST)
@@ -187,21 +189,25 @@ def climb(
     # More rows tell finer functions, as long as these have no more values than a step can carry.
     finer = min(FINEST, data.size // EACH, VALUES // (3 * (2 * X.shape[1] + 1)))
     places = Places.of(best.model.kernel, X, max(settings.n_knots, finer), seed)
+    some, rest, std = rows.left_over(best.model, rng)
+    reach = find_reach(some, rest / std, places.lengthscale, len(places.Z), seed)
+    places = Places.spread(X, reach, len(places.Z), seed)
     kernel, noise = best.model.kernel, best.model.likelihood.noise
-    before = best
     best = tried("noise as a function", NeighbourGP(kernel, Gaussian(noise_function(noise, places))), best, CAREFUL)
-    if best is not before:
-        places = Places.learned(best.model.likelihood.noise, X, seed)
     likelihood = best.model.likelihood
     kernel = amplitudes_from(best.model.kernel, places)
     best = tried("amplitudes as functions", NeighbourGP(kernel, likelihood), best, CAREFUL)
     kernel = convolutional_from(best.model.kernel, initial, places, settings.n_components, seed)
-    name = "lengthscales, frequencies and amplitudes as functions"
-    best = tried(name, NeighbourGP(kernel, best.model.likelihood), best, CAREFUL)
-    if rungs[-1].gain < -rungs[-1].error:  # frequencies did harm, which says nothing of lengthscales
-        kernel = quadratic_from(best.model.kernel, places)
-        name = "lengthscales and amplitudes as functions"
+    harmful = True
+    if _told(kernel, rows):
+        name = "lengthscales, frequencies and amplitudes as functions"
         best = tried(name, NeighbourGP(kernel, best.model.likelihood), best, CAREFUL)
+        harmful = rungs[-1].gain < -rungs[-1].error
+    if harmful:  # what frequencies are says nothing of lengthscales
+        kernel = quadratic_from(best.model.kernel, places)
+        if _told(kernel, rows):
+            name = "lengthscales and amplitudes as functions"
+            best = tried(name, NeighbourGP(kernel, best.model.likelihood), best, CAREFUL)
     ahead = _neighbours_ahead(rows, best)
     model, history = steps.stage(everything, best.model, CAREFUL, steps.size)
     near = dataclasses.replace(everything.near(model, rng), ahead=ahead)
@@ -222,6 +228,12 @@ def _with_scales(rows: _Rows, best: _Fit) -> NeighbourGP:
             break
         model, density = tried[int(np.argmax(densities))], max(densities)
     return model
+
+
+def _told(kernel: AbstractKernel, rows: _Rows) -> bool:
+    """Whether there is a row to fit to for every value of the functions: fewer tell nothing of most of them."""
+    functions = [one for one in random_functions(kernel) if isinstance(one, FunctionGroup)]
+    return sum(one.whitened.raw.size for one in functions) <= len(rows.order)
 
 
 def _neighbours_ahead(rows: _Rows, best: _Fit) -> int:

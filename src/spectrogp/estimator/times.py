@@ -49,6 +49,9 @@ def numbers_of(X: Any, origins: tuple[Origin, ...] | None = None, *, single: boo
     if hasattr(X, "isetitem"):  # a data frame of pandas
         columns = [X.iloc[:, i] for i in range(X.shape[1])]
         changed = {i: _converted(column.dtype, column, _of(origins, i)) for i, column in enumerate(columns)}
+        for i, found in changed.items():
+            if found is None:
+                _refuse_words(columns[i])
         if any(found is not None for found in changed.values()):
             X = X.copy()
             for i, found in changed.items():
@@ -222,6 +225,21 @@ def _given(numbers: np.ndarray, time: bool, origin: Any) -> np.ndarray:
             "timedelta64[ns]"
         )
     return np.array([origin + round(number) for number in numbers.tolist()]) if origin else numbers
+
+
+def _refuse_words(column: Any) -> None:
+    """Refuse a column of a data frame that holds words: which one it is, and what to do about it."""
+    if getattr(column.dtype, "kind", "O") != "O":
+        return
+    try:
+        column.astype(np.float64)
+    except (TypeError, ValueError):
+        words = [value for value in column if isinstance(value, str)]
+        if words:
+            raise ValueError(
+                f"X holds words in the column {column.name!r}, such as {words[0]!r}: give it as a column of zeros and "
+                "ones for each word (pandas.get_dummies(X, dtype=float)), or as numbers where words have an order"
+            ) from None
 
 
 def _holds_times(dtype: Any, column: Any) -> bool:

@@ -9,6 +9,7 @@ from .initial import InitialValues, Spectrum, show_range
 from .kernels import builds, kernel_from, kernel_name, noise_from
 from .lines import Line, Lines, find_lines, nyquist
 from .markov import HARMONICS, are_pulses, fundamentals, likely_smoothness, markov_from, smoothness_served
+from .reach import find_reach
 from .richer import (
     Places,
     amplitudes_from,
@@ -43,6 +44,7 @@ __all__ = [
     "find_cycles",
     "find_initial_values",
     "find_lines",
+    "find_reach",
     "find_ridges",
     "fit_null",
     "frequency_grid",

@@ -131,25 +131,19 @@ class Places(NamedTuple):
         # A constant input has neither a spread nor a say.
         unit = np.where(std > 0, std / np.maximum(matters, 1e-300), lengthscale)
         reach = max(float(np.sqrt(np.sum(matters**2))), 1e-6) * unit
-        return cls._spread(X[rows], reach, count, seed)
+        return cls.spread(X, reach, count, seed)
 
     @classmethod
-    def learned(cls, function: FunctionGroup, X: np.ndarray, seed: int) -> Places:
-        """As many places as a fitted function has, spread by the lengthscales that it was found to have.
+    def spread(cls, X: np.ndarray, reach: np.ndarray, count: int, seed: int) -> Places:
+        """Centres of clusters, in units of how far functions reach: few along inputs where they reach far.
 
         Args:
-            function: The noise, say.
             X: Inputs ``[n, d]``.
+            reach: How far functions reach along each, ``[d]``.
+            count: How many places.
             seed: Of the rows whose clusters they are.
         """
-        reach = np.asarray(constrain(function.lengthscale), np.float64)
-        rows = np.random.default_rng(seed).permutation(len(X))[:SOME]
-        return cls._spread(X[rows], reach, len(function.places), seed)
-
-    @classmethod
-    def _spread(cls, X: np.ndarray, reach: np.ndarray, count: int, seed: int) -> Places:
-        """Centres of clusters, in units of how far functions reach."""
-        scaled = X / reach
+        scaled = X[np.random.default_rng(seed).permutation(len(X))[:SOME]] / reach
         distinct = np.unique(scaled, axis=0)
         Z = distinct if len(distinct) <= count else cluster_centres(scaled, count, seed)
         return cls(Z * reach, reach)
