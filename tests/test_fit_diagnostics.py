@@ -142,3 +142,15 @@ def test_what_is_left_beside_a_trend_may_grow_with_its_level(power):
     told = [sentence for sentence in model.warnings_ if "fit the logarithm" in sentence]
     assert len(told) == power
     assert all(sentence.startswith("what is left beside the background grows") for sentence in told)
+
+
+def test_a_tone_without_noise_is_no_endless_ascent():
+    """The likelihood of outputs without noise would rise without end: errors of a thousandth of the tone end it.
+
+    The frequency is known to √6 / (π T √n) of that, 2e-5 cycles; ten times as much is allowed for its function.
+    """
+    t = np.linspace(0.0, 10.0, 300)
+    model = sg.SpectralGPRegressor(random_state=0).fit(t, np.sin(2.0 * np.pi * 1.3 * t))
+    assert model.warnings_ == []
+    assert model.diagnostics_["cut_short"] == []
+    np.testing.assert_allclose(model.instantaneous_frequency(t).mean, 1.3, atol=2e-4)
