@@ -54,9 +54,10 @@ def print_summary(summary: dict[str, Any], shown: Shown) -> None:
         periods = shown.period and "period" in entry
         band = entry["period_band"] if periods else entry["band"]
         width = "–" if band is None else " × ".join(f"± {width:.2g}" for width in band)
+        of = f" ({entry['multiple']} × {entry['overtone_of']})" if "overtone_of" in entry else ""
         rows.append(
             [
-                str(number),
+                f"{number}{of}",
                 _ranges(np.array(entry["frequency"]), shown, entry["band"]),
                 width,
                 show_range(np.array(entry["amplitude"])[:, None]),
