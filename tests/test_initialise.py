@@ -149,8 +149,8 @@ def test_report(initial):
 
 
 def test_ranges_have_the_digits_that_are_known():
-    """What varies by less than is known of it is one number, that in the middle: the lowest was 1.3 widths off."""
-    year = np.array([[0.9965], [1.0002]])
+    """What varies by less than is known of it is one number, their median: the lowest was 1.3 widths off."""
+    year = np.array([[0.9965], [0.9984], [1.0002]])
     assert show_range(year, known=[0.0031]) == "0.9984"
     assert show_range(year) == "0.998"
     assert show_range(np.array([[1.0638297, 3.0], [1.0638299, 4.0]]), known=[2e-5, 0.1]) == "1.063830 × 3.00 to 4.00"

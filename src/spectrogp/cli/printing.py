@@ -58,7 +58,7 @@ def print_summary(summary: dict[str, Any], shown: Shown) -> None:
         rows.append(
             [
                 f"{number}{of}",
-                _ranges(np.array(entry["frequency"]), shown, entry["band"]),
+                _ranges(np.array([*entry["frequency"], entry["typical"]]), shown, entry["band"]),
                 width,
                 show_range(np.array(entry["amplitude"])[:, None]),
             ]

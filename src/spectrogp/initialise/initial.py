@@ -263,19 +263,19 @@ def _alias_of(sign: int, k: int, window: float) -> str:
 
 
 def show_range(values: np.ndarray, between: str = " × ", known: Any = None) -> str:
-    """Smallest to largest of ``values [n, d]`` as text for each column, or their middle where they hardly differ.
+    """Smallest to largest of ``values [n, d]`` as text for each column, or their median where they hardly differ.
 
     Args:
         values: The values.
         between: What stands between columns.
         known: How well values are known, ``[d]``, to the second digit of which they are shown; else three digits are.
     """
-    low, high = values.min(axis=0), values.max(axis=0)
+    low, middle, high = np.quantile(values, [0.0, 0.5, 1.0], axis=0)
     widths = np.full(low.shape, np.nan) if known is None else np.broadcast_to(np.asarray(known, float), low.shape)
     apart = np.where(np.isfinite(widths), 2.0 * widths, 0.005 * np.abs(high))
     return between.join(
-        _digits(0.5 * (a + b), width) if b - a <= least else f"{_digits(a, width)} to {_digits(b, width)}"
-        for a, b, width, least in zip(low, high, widths, apart, strict=True)
+        _digits(typical, width) if b - a <= least else f"{_digits(a, width)} to {_digits(b, width)}"
+        for a, typical, b, width, least in zip(low, middle, high, widths, apart, strict=True)
     )
 
 

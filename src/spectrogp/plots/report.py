@@ -126,7 +126,7 @@ def as_drawn(name: str) -> str:
 
 
 def _components(local: LocalDraws, level: float) -> list[dict[str, Any]]:
-    """Of every component the lowest and highest frequency ``[d]``, half the median width of its band, the amplitude.
+    """Of every component the lowest, highest and median frequency ``[d]``, half its band's median width, the amplitude.
 
     For one input the shortest and longest period too, with half the median width of theirs.
     """
@@ -143,6 +143,7 @@ def _components(local: LocalDraws, level: float) -> list[dict[str, Any]]:
     return [
         {
             "frequency": [values.min(axis=0).tolist(), values.max(axis=0).tolist()],
+            "typical": np.median(values, axis=0).tolist(),
             "band": half[a],
             **periods[a],
             "amplitude": [float(amplitude[:, a].min()), float(amplitude[:, a].max())],
