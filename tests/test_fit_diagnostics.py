@@ -106,7 +106,7 @@ def _judged(level, size, zero=-5.0):
     t = np.linspace(0.0, 24.0, 480)
     oscillation = size(t) * np.cos(2.0 * np.pi * t)
     record = _Stretch(t, level(t) + oscillation, np.zeros_like(t))
-    return _of_level(record, np.stack([0.7 * oscillation, 0.3 * oscillation]), Shown("year", 1.0, zero))
+    return _of_level(record, oscillation, "what oscillates", Shown("year", 1.0, zero))
 
 
 @pytest.mark.parametrize(("power", "told"), [(0.0, False), (0.3, False), (0.7, True), (1.0, True), (2.0, True)])
@@ -130,3 +130,27 @@ def test_oscillations_that_grow_with_the_level_are_told(power, told):
 )
 def test_other_oscillations_are_not(level, size, zero):
     assert not _judged(level, size, zero)
+
+
+@pytest.mark.parametrize("power", [0.0, 1.0])
+def test_what_is_left_beside_a_trend_may_grow_with_its_level(power):
+    """Where nothing oscillates the advice is the same: in the logarithm it may be an oscillation."""
+    rng = np.random.default_rng(1)
+    t = np.arange(120) / 4.0
+    level = 2.0 * np.exp(0.08 * t)
+    model = sg.SpectralGPRegressor(random_state=0).fit(t, level + 0.1 * level**power * rng.normal(size=t.size))
+    told = [sentence for sentence in model.warnings_ if "fit the logarithm" in sentence]
+    assert len(told) == power
+    assert all(sentence.startswith("what is left beside the background grows") for sentence in told)
+
+
+def test_a_tone_without_noise_is_no_endless_ascent():
+    """The likelihood of outputs without noise would rise without end: errors of a thousandth of the tone end it.
+
+    The frequency is known to √6 / (π T √n) of that, 2e-5 cycles; ten times as much is allowed for its function.
+    """
+    t = np.linspace(0.0, 10.0, 300)
+    model = sg.SpectralGPRegressor(random_state=0).fit(t, np.sin(2.0 * np.pi * 1.3 * t))
+    assert model.warnings_ == []
+    assert model.diagnostics_["cut_short"] == []
+    np.testing.assert_allclose(model.instantaneous_frequency(t).mean, 1.3, atol=2e-4)

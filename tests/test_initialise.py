@@ -14,7 +14,7 @@ import pytest
 import spectrogp as sg
 from spectrogp import datasets
 from spectrogp.choices import KERNELS
-from spectrogp.initialise import best_of, find_initial_values, inducing_inputs, kernel_from, ridges
+from spectrogp.initialise import best_of, find_initial_values, inducing_inputs, kernel_from, ridges, show_range
 from spectrogp.initialise import kernels as builders
 from spectrogp.parameters import constrain, realise
 from zoo import double
@@ -146,6 +146,16 @@ def test_report(initial):
     assert "looked from 0.33" in text
     low, high = np.min(initial.frequency), np.max(initial.frequency)
     assert f"component 1: {low:.3g} to {high:.3g} cycles per unit" in text
+
+
+def test_ranges_have_the_digits_that_are_known():
+    """What varies by less than is known of it is one number, their median: the lowest was 1.3 widths off."""
+    year = np.array([[0.9965], [0.9984], [1.0002]])
+    assert show_range(year, known=[0.0031]) == "0.9984"
+    assert show_range(year) == "0.998"
+    assert show_range(np.array([[1.0638297, 3.0], [1.0638299, 4.0]]), known=[2e-5, 0.1]) == "1.063830 × 3.00 to 4.00"
+    assert show_range(np.array([[365.25], [365.25]]), known=[1.1]) == "365.2"
+    assert show_range(np.array([[2.0], [3.0]]), known=[np.nan]) == "2 to 3"
 
 
 @pytest.mark.parametrize("columns", [1, 3])

@@ -119,3 +119,25 @@ def test_panels_alone(report, panel):
     draw_panel(panel, report, axes)
     assert axes.get_xlabel() == "date"
     assert axes.get_ylabel()
+
+
+def test_overtones_are_called_so(report):
+    told = report._replace(overtones={1: (0, 2)})
+    assert "component 2 (2 × the frequency of component 1)" in panels(overview(told))
+    first, second = sg.plots.summary(told)["components"]
+    assert "overtone_of" not in first
+    assert (second["overtone_of"], second["multiple"]) == (1, 2)
+
+
+def test_warnings_stand_below_the_panels_and_nothing_overlaps(report, figure):
+    sentence = "the residuals have a line at 4.5 cycles per year that no component explains; " * 3 + "it costs $5 or $6"
+    warned = overview(report._replace(warnings=(sentence, "nothing significant")))
+    warned.draw_without_rendering()
+    text = warned.get_supxlabel()
+    assert text.startswith("! the residuals have a line at 4.5")
+    assert text.count("\n") == 2  # 247 letters are two lines
+    assert text.replace("\n", " ").endswith(r"it costs \$5 or \$6 ! nothing significant")
+    written = warned._supxlabel.get_window_extent()
+    assert written.x1 <= warned.bbox.x1
+    assert all(written.y1 <= panel.get_tightbbox().y0 for panel in warned.axes)
+    assert not figure.get_supxlabel()

@@ -458,3 +458,31 @@ def test_a_trend_that_bends_goes_on(seed):
     # Over the record such a process leaves its tangent by √(4√3) (span / ℓ)^1.5 of its amplitude: as the trend does.
     leaves = np.sqrt(4.0 * np.sqrt(3.0)) * (span / found.background_lengthscale[slowest, 0]) ** 1.5
     assert 1.0 < leaves * found.background_amplitude[slowest] < 30.0
+
+
+@pytest.mark.parametrize("seed", [5, 18])
+def test_a_trend_that_steepens_goes_on(seed):
+    """Still, rising, still, rising: a process of two fifths of the record is hardly likelier than one that keeps its
+    slope, and forecasts by the first would turn back to the mean in a narrow band."""
+    rng = np.random.default_rng(seed)
+    t = np.arange(147.0)
+    red = np.zeros(t.size)
+    for k in range(1, t.size):
+        red[k] = 0.4 * red[k - 1] + 0.09 * rng.normal()
+    y = np.interp(t, [0, 60, 90, 120, 147], [0, -0.1, 0.3, 0.3, 0.9]) + red
+    found = find_initial_values(t, y, max_components=4)
+    assert not np.any(found.found)
+    assert found.background_lengthscale[:, 0].max() > 10.0 * np.ptp(t)
+
+
+@pytest.mark.parametrize("seed", [0, 4])
+def test_ups_and_downs_beside_a_trend_turn_back_to_it(seed):
+    """A smooth process of a twentieth of the record beside a trend that bends: it is the trend that goes on."""
+    rng = np.random.default_rng(seed)
+    t = np.arange(200) / 200.0
+    r = np.sqrt(3.0) * np.abs(t[:, None] - t) / 0.05
+    g = np.linalg.cholesky((1.0 + r) * np.exp(-r) + 1e-10 * np.eye(t.size)) @ rng.normal(size=t.size)
+    found = find_initial_values(t, 10.0 * t + 8.0 * t**2 + 0.3 * g + 0.02 * rng.normal(size=t.size), max_components=4)
+    shorter, longer = np.sort(found.background_lengthscale[:, 0])
+    assert 0.025 < shorter < 0.1  # a factor of two either way: twenty lengthscales tell their length so well
+    assert longer > 10.0

@@ -26,10 +26,11 @@ def print_found(found: dict[str, Any], shown: Shown) -> None:
     band = " × ".join(f"{low:.3g} to {high:.3g}" for low, high in zip(*found["band"], strict=True))
     unit = printable(", ".join(map(shown.frequency, range(len(shown.units)))))
     terminal.say(f"found before the fit: {what} in {found['rows']} rows, looked for at {band} {unit}")
+    told = 0.1 * np.array(found["band"][0])  # of one cycle in the data
     rows = [
         [
             str(number),
-            _ranges(np.array(start["frequency"]), shown)
+            _ranges(np.array(start["frequency"]), shown, told)
             + (f", {start['harmonics']} harmonics" if start["harmonics"] > 1 else ""),
             show_range(np.array(start["amplitude"])[:, None]),
             f"{start['gain']:.3g}" if start["gain"] > 0 else "not significant",
@@ -53,10 +54,11 @@ def print_summary(summary: dict[str, Any], shown: Shown) -> None:
         periods = shown.period and "period" in entry
         band = entry["period_band"] if periods else entry["band"]
         width = "–" if band is None else " × ".join(f"± {width:.2g}" for width in band)
+        of = f" ({entry['multiple']} × {entry['overtone_of']})" if "overtone_of" in entry else ""
         rows.append(
             [
-                str(number),
-                _ranges(np.array(entry["frequency"]), shown),
+                f"{number}{of}",
+                _ranges(np.array([*entry["frequency"], entry["typical"]]), shown, entry["band"]),
                 width,
                 show_range(np.array(entry["amplitude"])[:, None]),
             ]
@@ -97,10 +99,15 @@ def print_paths(paths: list[Path]) -> None:
         terminal.say(f"wrote {printable(str(path))}")
 
 
-def _ranges(frequency: np.ndarray, shown: Shown) -> str:
-    """Frequencies ``[n, d]`` as text, or their periods."""
+def _ranges(frequency: np.ndarray, shown: Shown, known: Any) -> str:
+    """Frequencies ``[n, d]`` as text, or their periods, to the digits that are known."""
+    import numpy as np
+
     from ..initialise import show_range
 
+    known = None if known is None else np.asarray(known, float)
     if not shown.period:
-        return show_range(frequency)
-    return show_range(1.0 / frequency) if (frequency > 0).all() else "–"
+        return show_range(frequency, known=known)
+    if not (frequency > 0).all():
+        return "–"
+    return show_range(1.0 / frequency, known=None if known is None else known * np.mean(1.0 / frequency**2, axis=0))

@@ -64,9 +64,12 @@ def judge(model: MarkovGP, data: Data, posterior: Posterior, initial: InitialVal
             "the data: which of them is there cannot be told; fewer components may serve"
             for pair in _repeated(model, record, components, initial).items()
         ]
-        said += _of_level(record, np.asarray(components.mean)[:count], unit)
+    # Beside a trend alone, too: oscillations that grow with it may be noise to a model in which they add to it.
+    parts = np.asarray(components.mean)
+    growing = np.sum(parts[:count], axis=0) if count else record.y - np.sum(parts, axis=0)
+    said += _of_level(record, growing, "what oscillates" if count else "what is left beside the background", unit)
     # What the oscillations leave over is noise and background, which could hide one that was missed.
-    rest = record.y - np.sum(np.asarray(components.mean)[:count], axis=0)
+    rest = record.y - np.sum(parts[:count], axis=0)
     said += _of_residuals(record, rest, initial, unit)
     if block_out["coverage"] < CALIBRATED:
         said.append(
@@ -174,13 +177,13 @@ def _at_rows(model: MarkovGP, record: _Stretch, error: np.ndarray) -> tuple[Mome
     return model.parts(model.prepare(Data(record.t, record.y, error), X), X)
 
 
-def _of_level(record: _Stretch, oscillations: np.ndarray, unit: Shown) -> list[str]:
-    """Whether what oscillates is a share of the level: such records are sums in their logarithms.
+def _of_level(record: _Stretch, together: np.ndarray, name: str, unit: Shown) -> list[str]:
+    """Whether what goes up and down is a share of the level: such records are sums in their logarithms.
 
     Sizes that go with a power of the level have logarithms that go with its logarithm, by a slope that is the power: 0
     where oscillations are added to the level, 1 where they multiply it.
     """
-    outputs, together = record.y - unit.zero, np.sum(oscillations, axis=0)
+    outputs = record.y - unit.zero
     crossings = np.count_nonzero(np.diff(np.sign(together)) != 0)
     count = min(STRETCHES, int(0.5 * crossings / CYCLES))
     if count < 4 or np.min(outputs) <= 0.0:
@@ -194,8 +197,8 @@ def _of_level(record: _Stretch, oscillations: np.ndarray, unit: Shown) -> list[s
     if power < 0.5:
         return []
     return [
-        f"what oscillates grows with the level of the outputs (as its power {power:.2g}): beyond the data its size "
-        "returns to what it was on average, and intervals there may be too narrow; fit the logarithm of the outputs"
+        f"{name} grows with the level of the outputs (as its power {power:.2g}): beyond the data its size returns to "
+        "what it was on average, and intervals there may be too narrow; fit the logarithm of the outputs"
     ]
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core import as_level, at_least
+from ..initialise import HARMONICS, fundamentals
 from ..models import Data, MarkovGP, Moments
 from ..posterior import Band, LocalDraws, Prediction
 from .rows import complete_rows, separated
@@ -74,6 +75,8 @@ def report(
         band=estimator.initial_values_.band * np.array(labels.sizes),
         level=level,
         doubtful=estimator.diagnostics().failed,
+        overtones=_overtones(estimator),
+        warnings=tuple(estimator.warnings_),
     )
 
 
@@ -182,6 +185,16 @@ def averaged_over(estimator: Any) -> int:
     while draws > FEW_DRAWS and draws * estimator.data_.size > ROWS_READ:
         draws //= 2
     return draws
+
+
+def _overtones(estimator: Any) -> dict[int, tuple[int, int]]:
+    """Which components are overtones, of which one, and which multiple of its frequency they have."""
+    initial = estimator.initial_values_
+    if not oscillations(estimator.model_) or not np.any(initial.found):
+        return {}
+    harmonics = np.minimum(np.broadcast_to(initial.harmonics, initial.found.shape), HARMONICS)
+    pairs = zip(fundamentals(initial).tolist(), harmonics.tolist(), strict=True)
+    return {first + k: (first, k + 1) for first, count in pairs for k in range(1, count)}
 
 
 def _rows(prediction: Prediction, rows: slice) -> Prediction:

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.special import gammainccinv
 
 from .background import fit_band, fit_slow
-from .covariance import Covariance, Null, Process
+from .covariance import DEGREE, Covariance, Likelihoods, Null, Process
 from .harmonics import IN_STEP, REPEATED, in_step
 from .lines import LEAST, Lines, find_lines, nyquist
 from .long import SHARE, WHOLE
@@ -96,8 +96,9 @@ def background_of(record: Record, null: Null, signal: np.ndarray) -> list[tuple[
     level, flat = record.null(signal, null, degree=0)
     bent, likelihood = record.null(signal, null)
     # Processes beside a polynomial leave out what that explains; without it they are those that have it in them.
-    whole = level if likelihood <= flat and not any(process.frequency for process in null.processes) else null
-    red = [_going_on(record, signal, process, whole) for process in whole.processes if not process.frequency]
+    alone = likelihood <= flat and not any(process.frequency for process in null.processes)
+    whole, degree = (level, 1) if alone else (null, DEGREE)
+    red = [_going_on(record, signal, process, whole, degree) for process in whole.processes if not process.frequency]
     blocks = [(process.amplitude, process.lengthscale, process.order) for process in red]
     slow = any(process.order == 1.5 and process.lengthscale > record.span for process in red)
     if likelihood > flat and not slow:
@@ -108,24 +109,22 @@ def background_of(record: Record, null: Null, signal: np.ndarray) -> list[tuple[
     return blocks
 
 
-def _going_on(record: Record, signal: np.ndarray, process: Process, null: Null) -> Process:
-    """A smooth process that hardly turns within the record as one that keeps its slope, where that is as likely.
+def _going_on(record: Record, signal: np.ndarray, process: Process, null: Null, degree: int) -> Process:
+    """A smooth process as one that keeps its slope, where that is as likely beside a polynomial.
 
     Its lengthscale is then hardly known, and beyond the data decides whether a trend goes on or turns back to the mean.
     """
-    if process.order != 1.5 or process.lengthscale < 0.5 * record.span:
+    if process.order != 1.5:
         return process
     longer = SLOW * record.span / process.lengthscale
     slower = process._replace(amplitude=process.amplitude * longer**1.5, lengthscale=SLOW * record.span)
     others = tuple(slower if other is process else other for other in null.processes)
     y = record.y - signal
-    # Of what a line leaves over: its level and slope may be anything in either case.
+    # Of what a polynomial leaves over, at least a line: level and slope may be anything in either case.
     anything = 1e4 * max(float(np.std(y)), 1e-12)
-    either = [
-        Covariance(record.t, record.error, anything, null._replace(processes=processes), 1).log_likelihood(y)
-        for processes in (null.processes, others)
-    ]
-    return slower if either[0] - either[1] < AS_LIKELY else process
+    likelihoods = Likelihoods(record.t, y, record.error, anything, degree)
+    either = likelihoods([null, null._replace(processes=others)])
+    return slower if either[1] > either[0] - AS_LIKELY else process
 
 
 def _trend(record: Record, null: Null) -> np.ndarray:

@@ -127,9 +127,11 @@ class InitialValues:
             share = f", seen at {np.mean(seen):.0%} of the centres" if np.mean(seen) < 1 else ""
             sigma = show_range(self.amplitude[seen, a].reshape(int(seen.sum()), -1), ", ")
             several = f" with {harmonics[a]} harmonics" if harmonics[a] > 1 else ""
-            frequency = f"{show_range(self.frequency[seen, a])} cycles per unit{several}"
-            steady = " throughout" if np.broadcast_to(self.steady, self.found.shape)[a] else ""
-            lines.append(f"component {a + 1}: {frequency}{steady}, σ {sigma}{share}")
+            steady = bool(np.broadcast_to(self.steady, self.found.shape)[a])
+            # A tone of the whole record is known to a tenth of a cycle in it, at least.
+            shown = show_range(self.frequency[seen, a], known=0.1 * self.band[0] if steady else None)
+            where = " throughout" if steady else ""
+            lines.append(f"component {a + 1}: {shown} cycles per unit{several}{where}, σ {sigma}{share}")
         for amplitude, lengthscale in zip(self.background_amplitude, self.background_lengthscale[:, 0], strict=True):
             lines.append(f"background: lengthscale {lengthscale:.3g}, σ {amplitude:.3g}")
         return "\n".join([*lines, *self.ambiguities()])
@@ -272,11 +274,29 @@ def _alias_of(sign: int, k: int, window: float) -> str:
     return f"f {'+' if k > 0 else '−'} {several}{window:.4g}"
 
 
-def show_range(values: np.ndarray, between: str = " × ") -> str:
-    """Smallest to largest of ``values [n, d]`` as text, for each column."""
-    ends = zip(values.min(axis=0), values.max(axis=0), strict=True)
+def show_range(values: np.ndarray, between: str = " × ", known: Any = None) -> str:
+    """Smallest to largest of ``values [n, d]`` as text for each column, or their median where they hardly differ.
+
+    Args:
+        values: The values.
+        between: What stands between columns.
+        known: How well values are known, ``[d]``, to the second digit of which they are shown; else three digits are.
+    """
+    low, middle, high = np.quantile(values, [0.0, 0.5, 1.0], axis=0)
+    widths = np.full(low.shape, np.nan) if known is None else np.broadcast_to(np.asarray(known, float), low.shape)
+    apart = np.where(np.isfinite(widths), 2.0 * widths, 0.005 * np.abs(high))
     return between.join(
-        f"{low:.3g}" if high - low < 0.005 * abs(high) else f"{low:.3g} to {high:.3g}" for low, high in ends
+        _digits(typical, width) if b - a <= least else f"{_digits(a, width)} to {_digits(b, width)}"
+        for a, typical, b, width, least in zip(low, middle, high, widths, apart, strict=True)
+    )
+
+
+def _digits(value: float, known: float) -> str:
+    """A number to the second digit of how well it is known, but three digits at least and twelve at most."""
+    if not (np.isfinite(known) and known > 0.0 and value):
+        return f"{value:.3g}"
+    return f"{value:#.{int(np.clip(np.floor(np.log10(abs(value))) - np.floor(np.log10(known)) + 2, 3, 12))}g}".rstrip(
+        "."
     )
 
 

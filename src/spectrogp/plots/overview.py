@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import Any
 
 import matplotlib
@@ -24,7 +25,7 @@ from .axes import (
     plot_spectrogram,
 )
 from .periodogram import share_explained, window_widths
-from .report import LEVEL, Along, Labels, Report
+from .report import LEVEL, Along, Labels, Report, as_drawn
 from .scales import date_axis, period_axis, plain_log_axis
 
 PANELS = ("fit", "spectrogram", "frequency", "periodogram", "amplitude", "lengthscale")
@@ -33,6 +34,7 @@ COLUMNS = 250  # of a spectrogram, at most
 SHALLOWEST, DEEPEST = 25.0, 60.0  # range of a spectrogram's colours, in dB
 BELOW = 15.0  # dB of colours below the ridge of the weakest component
 WIDE = 8.0  # times the lowest frequency is the highest, or the end of the axis, where it is logarithmic
+LETTERS = 130  # of a line of warnings below the panels
 TICK = 0.55  # inches that the label of a date takes, with what keeps it apart from the next
 
 
@@ -150,7 +152,11 @@ def _of_one_input(report: Report, truth: Any, scaling: str, period: bool) -> Fig
         _mark_record(panel, length, "length of the record")
     if report.components is not None:
         plot_components(
-            [panels[name] for name in below], t, report.components, oscillations=report.local.weight.shape[-1]
+            [panels[name] for name in below],
+            t,
+            report.components,
+            oscillations=report.local.weight.shape[-1],
+            overtones=report.overtones,
         )
     titles = {
         "fit": "data and fit",
@@ -167,7 +173,19 @@ def _of_one_input(report: Report, truth: Any, scaling: str, period: bool) -> Fig
         _label_input(panel, labels, 0, hidden=name in below[:-1])
         if name in below:
             panel.set_ylabel(labels.y)
+    _warn_below(figure, report)
     return figure
+
+
+def _warn_below(figure: Figure, report: Report) -> None:
+    """What a referee would ask, in words below the panels."""
+    if not report.warnings:
+        return
+    lines = [textwrap.fill(f"! {as_drawn(sentence)}", LETTERS) for sentence in report.warnings]
+    text = "\n".join(lines)
+    width, height = figure.get_size_inches()
+    figure.set_size_inches(width, height + 0.13 * (text.count("\n") + 1))
+    figure.supxlabel(text, x=0.01, ha="left", fontsize=7, color="#9a3412")
 
 
 def _of_several_inputs(report: Report, scaling: str) -> Figure:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,8 +30,8 @@ class Labels(NamedTuple):
     @property
     def drawn(self) -> Labels:
         """The same as text that matplotlib draws as it is: a dollar sign begins no formula."""
-        x, units = (tuple(map(_drawn, names)) for names in (self.x, self.units))
-        return self._replace(x=x, y=_drawn(self.y), units=units)
+        x, units = (tuple(map(as_drawn, names)) for names in (self.x, self.units))
+        return self._replace(x=x, y=as_drawn(self.y), units=units)
 
     def frequency(self, axis: int = 0) -> str:
         """The unit of frequencies along an input."""
@@ -67,6 +69,9 @@ class Report(NamedTuple):
         level: Probability of all bands.
         doubtful: Readings ("prediction", "frequency", "amplitude", "lengthscale") whose bands rest on draws that failed
             a check; figures mark them.
+        overtones: Of every component that is one, which component it is an overtone of and which multiple of that one's
+            frequency it has, by their numbers from 0 on.
+        warnings: What a referee would ask of the fit; the overview has them below.
     """
 
     labels: Labels
@@ -82,6 +87,8 @@ class Report(NamedTuple):
     band: np.ndarray
     level: float = LEVEL
     doubtful: frozenset[str] = frozenset()
+    overtones: Mapping[int, tuple[int, int]] = MappingProxyType({})
+    warnings: tuple[str, ...] = ()
 
 
 def summary(report: Report) -> dict[str, Any]:
@@ -98,7 +105,11 @@ def summary(report: Report) -> dict[str, Any]:
     return {
         "unit": ", ".join(map(report.labels.frequency, range(len(report.labels.units)))),
         "level": report.level,
-        "components": _components(report.local, report.level),
+        "components": [
+            entry | ({"overtone_of": of + 1, "multiple": multiple} if (of, multiple) != (a, 1) else {})
+            for a, entry in enumerate(_components(report.local, report.level))
+            for of, multiple in [report.overtones.get(a, (a, 1))]
+        ],
         "noise": float(np.sqrt(np.mean(np.maximum(noise, 0.0)))),
         "fit": {
             "r2": float(1.0 - np.mean((y - rows.function.mean) ** 2) / np.var(y)) if np.ptp(y) > 0 else 1.0,
@@ -109,12 +120,13 @@ def summary(report: Report) -> dict[str, Any]:
     }
 
 
-def _drawn(name: str) -> str:
+def as_drawn(name: str) -> str:
+    """Text that matplotlib draws as it is."""
     return printable(name).replace("$", r"\$")
 
 
 def _components(local: LocalDraws, level: float) -> list[dict[str, Any]]:
-    """Of every component the lowest and highest frequency ``[d]``, half the median width of its band, the amplitude.
+    """Of every component the lowest, highest and median frequency ``[d]``, half its band's median width, the amplitude.
 
     For one input the shortest and longest period too, with half the median width of theirs.
     """
@@ -131,6 +143,7 @@ def _components(local: LocalDraws, level: float) -> list[dict[str, Any]]:
     return [
         {
             "frequency": [values.min(axis=0).tolist(), values.max(axis=0).tolist()],
+            "typical": np.median(values, axis=0).tolist(),
             "band": half[a],
             **periods[a],
             "amplitude": [float(amplitude[:, a].min()), float(amplitude[:, a].max())],
