@@ -154,3 +154,13 @@ def test_a_tone_without_noise_is_no_endless_ascent():
     assert model.warnings_ == []
     assert model.diagnostics_["cut_short"] == []
     np.testing.assert_allclose(model.instantaneous_frequency(t).mean, 1.3, atol=2e-4)
+
+
+@pytest.mark.parametrize("y", [np.full(40, 3.0), np.sin(np.arange(6.0))])
+def test_of_outputs_that_tell_nothing_one_thing_is_said(y):
+    """Constant outputs, or six: a frequency at the end of a search that there was not would be no news."""
+    model = sg.SpectralGPRegressor(random_state=0).fit(np.arange(float(len(y))), y)
+    (sentence,) = model.warnings_
+    assert sentence.startswith("nothing was looked for")
+    mean, std = model.predict(np.arange(float(len(y))), return_std=True)
+    assert np.all(np.abs(mean - y) <= 3.0 * std)

@@ -49,6 +49,12 @@ def judge(model: MarkovGP, data: Data, posterior: Posterior, initial: InitialVal
     """
     record, count = _Stretch.of(data), model.oscillations
     block_out = _block_out(model, record)
+    if not np.any(initial.band):
+        said = [
+            "nothing was looked for: outputs are all the same, or there are fewer than eight different inputs; what "
+            "is told of frequencies is what was assumed"
+        ]
+        return Verdict(said, block_out)
     components = _at_rows(model, record, record.error)[1]
     said = [sentence for sentence in _told(initial, unit) if count]
     if not count:
