@@ -285,6 +285,17 @@ def test_information_that_misleads_is_left(single, monkeypatch):
     assert other.evidence == pytest.approx(found.evidence, abs=1.0)  # differences that are kept for the last steps
 
 
+def test_a_flat_prior_of_what_information_does_not_see(single):
+    """How long an envelope lasts, without a prior: the matrix is singular on the way, and not at the end."""
+    lanes, model, _ = single
+    flat = eqx.tree_at(lambda m: m.kernel.time.lengthscale, model, Positive(5.0), is_leaf=lambda node: node is None)
+    own = Lanes(flat, lanes.timeline)
+    found = newton(own, own.join(flat))
+    assert found.decrement < 0.02
+    assert np.isfinite(found.evidence)
+    assert found.history == sorted(found.history)
+
+
 @pytest.mark.parametrize("kind", ["single", "several"])
 def test_curvature_of_another_search_serves_where_it_was_near(kind, request, monkeypatch):
     """It is not computed again at the optimum; where a block begins elsewhere that block's is, and no other's."""

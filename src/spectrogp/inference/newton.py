@@ -314,6 +314,7 @@ def _search_whole(
     eigenvalues, vectors = np.linalg.eigh(whole)
     along = vectors.T @ here.gradient
     size = np.abs(eigenvalues)
+    size = np.maximum(size, 1e-9 * np.max(size))  # a flat prior of what rows say nothing of, as information has it
     moves = [vectors @ (along / (size + mu)) for mu in DAMPINGS * max(1.0, float(damping[0]))]
     bent = vectors[:, 0] * np.sign(along[0] or 1.0)
     if eigenvalues[0] < 0:

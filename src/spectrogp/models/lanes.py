@@ -163,6 +163,9 @@ class Lanes:
         """What the rows of every block tell of its numbers, ``[b, p, p]``: nearly minus the Hessian, for little.
 
         Of one block for each channel; its cost grows with all the rows of a block times all knots.
+
+        Args:
+            numbers: Where, ``[n]``.
         """
         found = []
         for b, members in enumerate(self.members):
