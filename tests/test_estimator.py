@@ -75,8 +75,8 @@ def test_units_and_offsets_change_nothing_else(fitted, tone):
             fitted.log_predictive_density(new, mean, 0.1),
         ),
     ]
-    for found, expected in pairs:  # densities beside a narrow ridge follow its width most: 1.01e-4
-        np.testing.assert_allclose(found, expected, rtol=2e-4)
+    for found, expected in pairs:
+        np.testing.assert_allclose(found, expected, rtol=1e-4)
 
 
 def test_two_tones_are_told_apart_with_bands():
