@@ -9,6 +9,7 @@ import pytest
 
 import spectrogp as sg
 from spectrogp.estimator import inputs_along, with_times
+from spectrogp.estimator.reporting import scattered
 from spectrogp.estimator.units import unit_names
 from spectrogp.models import ExactGP
 from spectrogp.plots import LEVEL
@@ -69,3 +70,20 @@ def test_inputs_along_a_column_are_of_the_kind_that_was_fitted():
         np.arange("1970-01-01", "1970-01-04", dtype="M8[D]")
     )
     assert list(mixed[:, 1]) == [20.0] * 3
+
+
+def test_inputs_too_few_for_an_oscillation_show_no_slower_one():
+    """At 1,200 even inputs 1,823 cycles look like 577; the values at scattered ones have no frequency."""
+    even = np.linspace(0.0, 1700.0, 1200)[:, None]
+    at = scattered(even)
+    assert np.all(np.diff(at[:, 0]) > 0)
+    np.testing.assert_array_equal(at[[0, -1]], even[[0, -1]])
+    assert np.max(np.abs(at - even)) < 0.5 * (even[1, 0] - even[0, 0])
+
+    def share(x):
+        """Of the variance that the strongest sinusoid in the number of an input explains."""
+        power = np.abs(np.fft.rfft(np.cos(2 * np.pi * 1.0723 * x[:, 0])))[1:] ** 2
+        return power.max() / power.sum()
+
+    assert share(even) > 0.4
+    assert share(at) < 0.05

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 ROWS = 2000  # that a report looks at, at most
 DRAWS = 200  # likewise
 GRID = 400, 1200  # inputs at which functions are shown: so many to a cycle, but at least and at most these
-TO_A_CYCLE = 16.0
+TO_A_CYCLE, LEAST_TO_A_CYCLE = 16.0, 4.0  # below which a curve through them would show another frequency
 # Draws that predictions average over: each costs as much as a prediction at the optimum. More of them where that is
 # little, as in linear time of few rows: forecasts by 50 differ from seed to seed by what a reader can see.
 FEW_DRAWS, MANY_DRAWS, ROWS_READ = 50, 400, 100_000
@@ -52,6 +52,8 @@ def report(
     some = spread(len(y), GRID[0])
     one = X.shape[1] == 1
     grids = [inputs_along(estimator, axis, resolution) for axis in range(min(X.shape[1], INPUTS))]
+    if one and cycles_along(estimator) * LEAST_TO_A_CYCLE > len(grids[0]):
+        grids = [scattered(grids[0])]
     # One evaluation of the model for all rows and the grid, and one of the kernel for all inputs that are shown.
     count, wanted = len(y), np.concatenate([X, grids[0]]) if one else X
     beyond = len(wanted) - count
@@ -106,15 +108,28 @@ def inputs_along(estimator: Any, axis: int = 0, count: int | None = None) -> np.
 
     By default there are as many as the cycles that were found need, within limits.
     """
-    initial = estimator.initial_values_
-    low, high = initial.extent
+    low, high = estimator.initial_values_.extent
     if count is None:
-        cycles = np.max(np.abs(initial.frequency[..., axis])) * (high[axis] - low[axis])
-        count = int(np.clip(TO_A_CYCLE * cycles, *GRID)) if len(low) == 1 else GRID[0]
+        count = int(np.clip(TO_A_CYCLE * cycles_along(estimator, axis), *GRID)) if len(low) == 1 else GRID[0]
     at_least(2, resolution=count)
     X = np.broadcast_to(0.5 * (low + high), (count, len(low))).copy()
     X[:, axis] = np.linspace(low[axis], high[axis], count)
     return X
+
+
+def cycles_along(estimator: Any, axis: int = 0) -> float:
+    """How many cycles of the fastest frequency that was found there may be along an input."""
+    initial = estimator.initial_values_
+    return float(np.max(np.abs(initial.frequency[..., axis])) * np.ptp(initial.extent[:, axis]))
+
+
+def scattered(X: np.ndarray) -> np.ndarray:
+    """Even inputs ``[n, 1]``, each but the ends moved to somewhere in its cell, in the same order.
+
+    Of an oscillation that they are too few for, even inputs would show a slower one; these show how far it swings.
+    """
+    move = np.random.default_rng(0).uniform(-0.5, 0.5, len(X) - 2)
+    return np.concatenate([X[:1], X[1:-1] + move[:, None] * (X[1] - X[0]), X[-1:]])
 
 
 def columns_of(estimator: Any) -> tuple[str, ...]:
