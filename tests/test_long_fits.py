@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import equinox as eqx
 import numpy as np
 
@@ -24,9 +26,21 @@ def test_the_part_of_a_record_that_is_short_is_all_of_it():
     assert same is start
 
 
-def test_the_part_is_made_of_stretches_of_the_record():
+def test_the_part_of_a_long_record_is_a_stretch_of_it():
+    data, start = record(9000)
+    (part,), few = long._part(start, (data,), 2.0)
+    first = int(np.searchsorted(np.asarray(data.y)[np.argsort(data.y)], part.y[0]))
+    first = int(np.argsort(data.y)[first])
+    rows = slice(first, first + long.PART)
+    assert part.size == few.rows == long.PART
+    np.testing.assert_array_equal(part.y, np.asarray(data.y)[rows])
+    np.testing.assert_allclose(np.diff(part.X[:, 0]), np.diff(np.asarray(data.X)[rows, 0]), atol=1e-12)
+
+
+def test_the_part_of_pulses_is_made_of_stretches():
     """Rows next to each other in each of them, from all over the record, with what was found there; moved together."""
     data, start = record(9000)
+    start = dataclasses.replace(start, harmonics=np.array([6]))
     t, y = np.asarray(data.X)[:, 0], np.asarray(data.y)
     (part,), few = long._part(start, (data,), 2.0)
     assert part.size == few.rows == long.PART

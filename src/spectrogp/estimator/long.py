@@ -8,7 +8,7 @@ from typing import Any
 import equinox as eqx
 import numpy as np
 
-from ..initialise import InitialValues, markov_from
+from ..initialise import InitialValues, are_pulses, markov_from
 from ..models import ChannelGP, Data, Lanes, MarkovGP, Timeline, grid_groups, with_groups
 from .rungs import (
     LAST,
@@ -29,9 +29,12 @@ from .rungs import (
 # Rows of a block, at least and at most: between them so many that it spans a few knots. A third more come before them;
 # the likelihood of blocks that warm up so little is one in its own right (Vecchia 1988, by blocks).
 CELLS, OWN = 8.0, (384, 2**14)
-PART, STRETCHES = 4000, 4  # rows in which the prior of the frequencies is chosen, and pieces that they are in
-STEPS = 60  # of Newton's method, in which every place of a long record comes to its end
+PART, STRETCHES = (
+    4000,
+    4,
+)  # rows in which the prior of the frequencies is chosen, and pieces that those of pulses are in
 APART = 6.0  # lengthscales between these, about as far as a knot is felt to both sides
+STEPS = 60  # of Newton's method, in which every place of a long record comes to its end
 POOR = 6.0  # times the usual spread of blocks' log likelihoods a row, below their median: there a cycle may be lost
 
 
@@ -59,24 +62,28 @@ def _blocks(model: MarkovGP | ChannelGP, data: Channels) -> Timeline:
 def _part(start: InitialValues, every: Channels, apart: float) -> tuple[Channels, InitialValues]:
     """Stretches of the record in which there is something, moved together in time, and what was found in them.
 
-    Frequencies may change faster in one place than in another, so that a single stretch tells little. Priors know no
-    time, and blocks see nothing beyond a gap: stretches that are ``apart`` by as much as functions reach are what they
-    were in their own places.
+    Pulses may change faster in one place than in another, so that a single stretch tells little. Priors know no time,
+    and blocks see nothing beyond a gap: stretches that are ``apart`` by as much as functions reach are what they were
+    in their own places. Of tones there is one: windows at the ends of stretches see less, which makes lengthscales
+    shorter.
     """
-    longest = max(every, key=lambda part: part.size)
-    X = np.sort(np.asarray(longest.X)[:, 0])
+    X = np.sort(np.asarray(max(every, key=lambda part: part.size).X)[:, 0])
     if len(X) <= PART:
         return every, start
-    count, rows = STRETCHES, PART // STRETCHES
-    worth = np.cumsum(np.sum(start.gain, axis=1))
-    middles = start.centres[np.searchsorted(worth, worth[-1] * (np.arange(count) + 0.5) / count), 0]
-    first = np.searchsorted(X, middles) - rows // 2
+    count = STRETCHES if are_pulses(start) else 1
+    rows = PART // count
+    centres, worth = start.centres[:, 0], np.cumsum(np.append(0.0, np.sum(start.gain, axis=1)))
+    if count == 1:  # a typical one, not the best: half of them are worth more
+        sums = worth[np.searchsorted(centres, centres + PART / len(X) * np.ptp(X))] - worth[:-1]
+        first = np.searchsorted(X, centres[np.argsort(sums)[[len(sums) // 2]]])
+    else:
+        middles = centres[np.searchsorted(worth[1:], worth[-1] * (np.arange(count) + 0.5) / count)]
+        first = np.searchsorted(X, middles) - rows // 2
     for k in range(count):  # one behind the other
         first[k] = max(first[k], first[k - 1] + rows if k else 0)
         first[k] = min(first[k], len(X) - (count - k) * rows)
     low, high = X[first], X[first + rows - 1]
     moves = np.cumsum(np.append(0.0, (high - low)[:-1] + apart)) - low
-    centres = start.centres[:, 0]
     inside = [np.flatnonzero((centres >= a) & (centres <= b)) for a, b in zip(low, high, strict=True)]
     found = {name: getattr(start, name)[np.concatenate(inside)] for name in ("frequency", "amplitude", "lengthscale")}
     moved = np.concatenate([centres[chosen] + move for chosen, move in zip(inside, moves, strict=True)])

@@ -162,7 +162,7 @@ def _newton(
         if progress is not None:
             progress(step, steps, here.value)
         factor, decrement = _step_at(lanes, here, bends.H, prior)
-        if factor is None and bends.reconsider(here, everywhere=step == 0 or history[-1] - history[-2] < LITTLE):
+        if factor is None and bends.reconsider(here, step in (0, steps) or history[-1] - history[-2] < LITTLE):
             factor, decrement = _step_at(lanes, here, bends.H, prior)
         if exact and decrement < CONVERGED and bends.ensure(here):  # what looks like an optimum may be a saddle
             factor, decrement = _step_at(lanes, here, bends.H, prior)
@@ -242,7 +242,7 @@ class _Bends:
         """Where all together are indefinite: those of other places computed again; whether there were any.
 
         Corrections of rank one may have made them so. Far from an optimum they are so in truth, and only blocks that
-        are indefinite by themselves, with the prior, are looked at; ``everywhere`` where a search makes no way.
+        are indefinite by themselves, with the prior, are looked at; ``everywhere`` where a search ends or makes no way.
         """
         moved = np.any(here.numbers[self.lanes.members] != self.seen, axis=1)
         alone = np.linalg.eigvalsh(self.H[moved])[:, 0] < -1.0
