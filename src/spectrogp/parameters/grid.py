@@ -154,7 +154,8 @@ class GridFunctionGroup(AbstractRandom):
         count, functions = self.whitened.raw.shape
         first, weights = self._taps(np.asarray(X, float)[:, 0])
         # Values [n, h, k] of functions [k], each seen h times: what shares one h is seen as often as there are means.
-        products, precision = ((part.reshape(len(first), -1, functions)) for part in (precision * seen, precision))
+        means = seen.size // max(len(first) * functions, 1)
+        products, precision = (part.reshape(len(first), means, functions) for part in (precision * seen, precision))
         columns = [
             _banded_mode(first, weights, count, z, w)
             for z, w in zip(np.sum(products, axis=1).T, np.sum(precision, axis=1).T, strict=True)
