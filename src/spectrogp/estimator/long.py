@@ -47,7 +47,10 @@ def fit_long(initial: InitialValues, data: Channels, n_starts: int, work: Work) 
     chosen = _chosen_in_part(few, part, scales, work)
     smoothness = float(grid_groups(chosen.model)[frequency_groups(chosen.model)[0]].lengthscale.value)
     models = [_as_fitted(markov_from(start, smoothness, long=True), chosen.model) for start in starts]
-    whole = chosen if few is starts[0] else climb(work, *with_lanes(models[0], _blocks(models[0], data)), STEPS)
+    if few is starts[0]:  # the part is the whole record, and nearly at its optimum
+        whole = climb(work, chosen.lanes, chosen.model, STEPS, chosen.optimum.curvature)
+    else:
+        whole = climb(work, *with_lanes(models[0], _blocks(models[0], data)), STEPS)
     return [_mended(work, whole, models[1:])]
 
 

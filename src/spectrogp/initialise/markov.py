@@ -99,8 +99,8 @@ def _term(
         min(scale, factor * smoothness) if long else share * scale for factor, share in zip(SLOWER, SHARES, strict=True)
     ]
     omega = 2.0 * np.pi * initial.frequency[:, chosen]
-    # Where the data say nothing the smoothness of the functions decides.
-    # A fit follows them more closely where they are right; harmonics would, but single windows may be far off.
+    # Where the data say nothing the smoothness of the functions decides. Harmonics tell more (``frequency_error``), but
+    # single windows may be far off, and a fit that began there would stay.
     std = (0.1 * np.sqrt(1.0 + 1.0 / np.maximum(initial.gain[:, chosen], 1e-6)))[..., None]
     weight = std**-2.0
     typical = np.exp(np.sum(weight * np.log(omega), axis=0) / np.sum(weight, axis=0))
