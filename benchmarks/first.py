@@ -121,8 +121,8 @@ def forecast(train: str, test: str) -> dict[str, Any]:
     """How rows after the end are predicted, from those before."""
     (t, y), (later, truth) = columns(train), columns(test)
     model, row = fitted(t, y)
-    mean, std = model.predict(later[:, None], return_std=True)
-    inside = np.abs(truth - mean) < 1.645 * std
+    mean, lower, upper = model.predict(later[:, None], interval=0.9)
+    inside = (lower <= truth) & (truth <= upper)
     far = model.predict(np.linspace(t[-1], t[-1] + 2.0 * np.ptp(t), 200)[:, None])
     row |= {"rmse": float(np.sqrt(np.mean((mean - truth) ** 2))), "coverage": float(np.mean(inside))}
     row["beyond"] = float(np.max(np.abs(far - np.mean(y))) / np.ptp(y))  # of the range of the data

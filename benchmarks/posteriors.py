@@ -121,11 +121,11 @@ class Readings(eqx.Module):
         model = model.realise()
         seen = sg.local_spectrum(model.kernel, self.X)
         frequency = jnp.abs(seen.frequency[..., 0])
-        function, output, _ = Outputs(self.data, self.X, 0.0)(model)
-        parts = [0.5 * jnp.log(seen.weight).ravel(), function.mean]
+        predicted = Outputs(self.data, self.X, 0.0)(model)
+        parts = [0.5 * jnp.log(seen.weight).ravel(), predicted.function.mean]
         if not isinstance(model.kernel, sg.kernels.SquaredExponential):
             parts.append(jnp.log(frequency).ravel())
-        return jnp.concatenate([*parts, 0.5 * jnp.log(output.variance - function.variance)])
+        return jnp.concatenate([*parts, 0.5 * jnp.log(predicted.output.variance - predicted.function.variance)])
 
 
 def read(posterior: Posterior, data: Data) -> np.ndarray:

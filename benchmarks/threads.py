@@ -53,8 +53,8 @@ def predictions() -> Call:
 
 def linear_time() -> Call:
     """Values, gradients and Hessians of all blocks of a long signal: what a step of Newton's method needs."""
-    extent, rng = (0.0, 400.0), np.random.default_rng(0)
-    t = np.sort(rng.uniform(1.5, extent[1], 20_000))
+    extent, rng = (0.0, 4000.0), np.random.default_rng(0)
+    t = np.sort(rng.uniform(1.5, extent[1], 200_000))
     frequency = GridFunctionGroup(extent, [[30.0]], shape=(1, 1), lengthscale=3.0, lengthscale_std=0.0)
     kernel = MaternPhase(WarpedTime(Positive.around(5.0, 0.5)), IntegratedPhase(frequency), Positive.around(1.0, 0.5))
     model = MarkovGP(kernel, Positive.around(0.2, 0.5))
@@ -66,13 +66,13 @@ def linear_time() -> Call:
 
 def chains() -> Call:
     model, data = _exact()
-    sampler = NUTS(warmup=4, chains=2, doublings=4)
-    return lambda: sample(sampler, model, data, draws=4, key=0, warn=False)
+    sampler = NUTS(warmup=20, chains=2, doublings=5)
+    return lambda: sample(sampler, model, data, draws=20, key=0, warn=False)
 
 
 def starts() -> Call:
     model, data = _exact()
-    return lambda: best_of([model] * 4, data, steps=20, key=0, run=Run(chunk=20))
+    return lambda: best_of([model] * 4, data, steps=100, key=0, run=Run(chunk=100))
 
 
 CASES = {

@@ -136,6 +136,19 @@ def test_covariances_agree_with_deviations(fitted, tone):
         fitted.predict(X, return_std=True, return_cov=True)
 
 
+def test_intervals_are_quantiles_of_draws(fitted, tone):
+    X = tone[0][::10]
+    mean, std, lower, upper = fitted.predict(X, return_std=True, interval=0.8)
+    np.testing.assert_array_equal(mean, fitted.predict(X))
+    draws = np.quantile(fitted.sample_y(X, 4000, random_state=2), (0.1, 0.9), axis=1)
+    # A quantile of n draws has the standard error √(p (1 − p) / n) / density, here 1.7 σ / √n; four of them.
+    np.testing.assert_allclose([lower, upper], draws, atol=4 * 1.71 * std.max() / np.sqrt(4000))
+    _, inner, outer = fitted.predict(X, interval=0.8, noise=False)
+    assert np.all((lower < inner) & (outer < upper))
+    with pytest.raises(ValueError, match="level"):
+        fitted.predict(X, interval=1.0)
+
+
 def test_one_input_may_be_a_list_of_numbers(fitted, tone):
     t, y = tone[0][:, 0], tone[1]
     again = clone(fitted).fit(t, y)

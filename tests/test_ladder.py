@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import spectrogp as sg
-from spectrogp.estimator.ladder import _gain, _Rows, _told
+from spectrogp.estimator.choice import gain_of
+from spectrogp.estimator.ladder import _Rows, _told
 from spectrogp.initialise import (
     Cycle,
     Places,
@@ -119,7 +120,7 @@ def test_a_gain_is_judged_row_by_row():
     """The rows differ much more from each other than the two models do: 1 ± 0.1, not 1 ± 10."""
     rng = np.random.default_rng(0)
     before = 100.0 * rng.normal(size=400)
-    gain, error = _gain(before + 1.0 + 2.0 * rng.normal(size=400), before)
+    gain, error = gain_of(before + 1.0 + 2.0 * rng.normal(size=400), before)
     assert gain == pytest.approx(1.0, abs=0.4)
     assert error == pytest.approx(0.1, rel=0.1)
 
@@ -157,7 +158,9 @@ def test_a_smooth_function_needs_the_first_rung_only(smooth):
 def test_the_gain_of_a_rung_is_that_over_the_one_kept_before_it(smooth):
     _, _, model = smooth
     kept = None
-    for rung in model.choice_.rungs:
+    *models, tails = model.choice_.rungs
+    assert tails.kept == (tails.gain > tails.error)  # with the neighbours of predictions, unlike the others
+    for rung in models:
         if kept is not None:
             assert rung.gain == pytest.approx(rung.density - kept, abs=1e-12)
             assert rung.kept == (rung.gain > rung.error)

@@ -9,6 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from benchmarks.measure import counting_programs
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import stats
 from scipy.special import logsumexp
 
@@ -29,6 +31,7 @@ from spectrogp.models import (
 )
 from spectrogp.parameters import FunctionGroup, Positive, Real, partition
 from spectrogp.posterior import Posterior
+from spectrogp.posterior.quantiles import mixture_band, mixture_quantiles
 
 pytestmark = pytest.mark.usefixtures("compile_quickly")
 
@@ -111,6 +114,38 @@ def test_quantiles_invert_the_distribution_of_the_mixture(two):
     np.testing.assert_allclose(cdf(outputs, np.hypot(WIDTHS, NOISE)), expected, rtol=1e-10)
 
 
+def test_a_band_of_an_unknown_phase_ends_where_the_oscillation_does():
+    """cos φ of a uniform φ is above cos(0.05 π) with probability 0.05; a normal of its variance reaches 1.16."""
+    phases = 2.0 * np.pi * (np.arange(4000) + 0.5) / 4000
+    parts = Moments(np.cos(phases)[:, None], np.full((4000, 1), 1e-12))
+    lower, upper = mixture_quantiles(parts, (0.05, 0.95))
+    np.testing.assert_allclose([lower[0], upper[0]], np.cos(0.05 * np.pi) * np.array([-1.0, 1.0]), atol=1e-3)
+    mean, low, high = mixture_band(parts, 0.9)
+    np.testing.assert_allclose(mean, 0.0, atol=1e-12)
+    np.testing.assert_array_equal([low, high], [lower, upper])
+
+
+def test_quantiles_of_parts_that_are_certain_are_these_parts():
+    parts = Moments(np.array([[0.0, 2.0], [1.0, 2.0], [5.0, 2.0]]), np.zeros((3, 2)))
+    found = mixture_quantiles(parts, (0.1, 0.5, 0.9))
+    np.testing.assert_allclose(found, [[0.0, 2.0], [1.0, 2.0], [5.0, 2.0]], atol=1e-12)
+
+
+@given(st.integers(0, 10_000))
+@settings(max_examples=30, deadline=None)
+def test_quantiles_of_random_mixtures_have_their_probability(seed):
+    rng = np.random.default_rng(seed)
+    freedom = float(rng.choice([2.5, 6.0, np.inf]))
+    narrow = np.sqrt((freedom - 2.0) / freedom) if np.isfinite(freedom) else 1.0
+    shape = (int(rng.integers(1, 30)), 5)
+    parts = Moments(rng.normal(size=shape) * np.exp(3.0 * rng.normal(size=5)), np.exp(4.0 * rng.normal(size=shape)))
+    levels = np.sort(rng.uniform(1e-3, 1.0 - 1e-3, 4))
+    found = mixture_quantiles(parts, levels, freedom)
+    below = np.mean(stats.t.cdf(found[:, None], freedom, parts.mean, narrow * np.sqrt(parts.variance)), axis=1)
+    np.testing.assert_allclose(below, np.broadcast_to(levels[:, None], below.shape), rtol=1e-9)
+    assert np.all(np.diff(found, axis=0) > 0)
+
+
 def test_function_draws_mix_over_parameters_and_functions(two):
     """At x = 2 the mixture has two separate modes; at every input its moments are those predicted."""
     draws = two.draw(None, X, key=0, num_samples=4000)
@@ -175,14 +210,14 @@ def test_neighbour_models_mix_like_exact_ones():
     near = Neighbourhoods.of(data, data.X, order, 11, "lengthscale")
     draws = {"kernel": np.log([[0.3, 0.6]]), "noise": np.log([[0.2, 0.4]])}
     found = []
-    for kind, given in ((ExactGP, data), (NeighbourGP, near)):
+    for kind, held in ((ExactGP, data), (NeighbourGP, near)):
         model = kind(sg.kernels.SquaredExponential(Positive(0.5)), Positive(0.3))
         free, rest = partition(model, "hyperparameter")
         free = eqx.tree_at(
             lambda m: (m.kernel.lengthscale.raw, m.likelihood.noise.raw), free, (draws["kernel"], draws["noise"])
         )
         posterior = Posterior(free, rest, np.zeros((1, 2)), {}, False)
-        found.append((*posterior.predict(given, X), posterior.log_predictive_density(given, X, np.zeros(3))))
+        found.append((*posterior.predict(held, X), posterior.log_predictive_density(held, X, np.zeros(3))))
     for exact, other in zip(*found, strict=True):
         np.testing.assert_allclose(other, exact, rtol=1e-8)
     drawn = posterior.draw(near, X, key=0, num_samples=2)  # of the neighbour model

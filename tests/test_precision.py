@@ -158,6 +158,7 @@ INSTANCES = {
     models.Refresh: lambda: models.Refresh(DATA, 2),
     models.SparseGP: lambda: models.SparseGP(mixture(), 0.3, Z).realise(),
     models.StudentT: lambda: models.StudentT(0.3),
+    models.HeavyTailed: lambda: models.HeavyTailed(0.3),
     models.OnlineGP: lambda: models.OnlineGP(markov()),
     models.Recent: lambda: models.Recent.of(markov(), -1.0, None).with_rows(X[:, 0], LEVELS, 0.1 * ONES),
     models.AnchoredPhase: lambda: models.AnchoredPhase(wave, 0.2, np.array([0.3])),

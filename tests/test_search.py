@@ -486,3 +486,21 @@ def test_ups_and_downs_beside_a_trend_turn_back_to_it(seed):
     shorter, longer = np.sort(found.background_lengthscale[:, 0])
     assert 0.025 < shorter < 0.1  # a factor of two either way: twenty lengthscales tell their length so well
     assert longer > 10.0
+
+
+@pytest.mark.parametrize(("kept", "stays"), [(1.0, True), (np.exp(-0.25), False)])
+def test_a_level_that_wandered_in_the_data_does_so_beyond_them(kept, stays):
+    """A walk in noise is hardly told from red noise of a lengthscale within the record, by which forecasts would turn
+    back to the mean in a narrow band; red noise of forty lengthscales is. Of twelve seeds eleven were told right in
+    either case, and no walk of twelve when it was no choice: two errors in six at a rate of one in twelve
+    have a chance of 8 %, and these seeds are fixed."""
+    t, right = np.arange(160.0) / 12.0, 0
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        steps, noise = rng.normal(size=(2, t.size))
+        level = np.zeros(t.size)
+        for k in range(1, t.size):
+            level[k] = kept * level[k - 1] + (1.0 if stays else 3.0 * np.sqrt(1.0 - kept**2)) * steps[k]
+        found = find_initial_values(t, level + 1.5 * noise)
+        right += bool(np.max(found.background_lengthscale) > 10.0 * np.ptp(t)) == stays
+    assert right >= 5

@@ -211,9 +211,8 @@ def predict_table(model: Path, data: Path, out: Path, level: float) -> None:
         raise TableError(f"{out}: inputs may not be called like the predictions, got {', '.join(sorted(taken))}")
     table = read_table(data, columns.x)
     with naming(str(data)):
-        mean, std = estimator.predict(columns.inputs(table), return_std=True)
-    _, lower, upper = Band.normal(mean, std, level)
-    write_table(out, table | dict(zip(PREDICTED, (mean, std, lower, upper), strict=True)))
+        predicted = estimator.predict(columns.inputs(table), return_std=True, interval=level)
+    write_table(out, table | dict(zip(PREDICTED, predicted, strict=True)))
 
 
 def spectrogram_table(model: Path, along: str | None, out: Path, looks: Looks) -> list[Path]:

@@ -30,6 +30,12 @@ class Rung:
     kept: bool
 
 
+def gain_of(density: np.ndarray, before: np.ndarray) -> tuple[float, float]:
+    """Mean difference of log densities, row by row, and its standard error."""
+    each = density - before
+    return float(np.mean(each)), float(np.std(each) / np.sqrt(max(len(each) - 1, 1)))
+
+
 @dataclass(frozen=True)
 class Choice:
     """The rungs of a ladder, in the order in which they were tried.

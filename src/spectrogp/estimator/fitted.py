@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from ..files import FilePath, save
 from ..models import Data
 from ..parameters import summary
 from ..posterior import Band, Posterior, Prediction, Spectrogram
+from .beyond import finite, say_if_far
 from .channels import ChannelsMixin, by_channel
 from .diagnosing import DiagnosisMixin
 from .reporting import averaged_over, oscillations, report
@@ -50,7 +50,15 @@ class FittedMixin(ChannelsMixin, DiagnosisMixin):
     # Prediction
 
     @by_channel
-    def predict(self, X: Any, return_std: bool = False, return_cov: bool = False, *, noise: bool = True) -> Any:
+    def predict(
+        self,
+        X: Any,
+        return_std: bool = False,
+        return_cov: bool = False,
+        *,
+        noise: bool = True,
+        interval: float | None = None,
+    ) -> Any:
         """Predict outputs.
 
         Beyond the data amplitudes, frequencies and lengthscales return to those that are typical, a trend goes on
@@ -65,25 +73,33 @@ class FittedMixin(ChannelsMixin, DiagnosisMixin):
         return_cov : bool, default=False
             Whether to give their joint covariance too (one of the two).
         noise : bool, default=True
-            Whether deviations and covariances are those of new outputs, or of the function behind them.
+            Whether deviations, covariances and intervals are those of new outputs, or of the function behind them.
+        interval : float or None
+            Probability of a central interval whose ends are given too. They are quantiles of the mixture over all
+            draws: 1.645 deviations from the mean are 90 % of a normal distribution only.
 
         Returns
         -------
         mean : array of shape [n], or [n, c] for c channels
         std : array of the same shape, with ``return_std``; or cov, of shape [n, n] or [n, n, c], with ``return_cov``
+        lower, upper : arrays of the same shape, with ``interval``
         """
         if return_std and return_cov:
             raise RuntimeError("ask for return_std or for return_cov, not for both")
         rows = self._inputs(X)
-        inside = self._inside(rows)  # which refuses what lies too far for any answer
+        level = None if interval is None else as_level(interval)
+        inside = self._inside(rows, level=level)  # which refuses what lies too far for any answer
         # Rows that are conditioned on neighbours are held by their neighbourhoods.
-        _say_if_far(rows, np.asarray(getattr(self.data_, "data", self.data_).X))
-        mean = self.y_mean_ + self.y_scale_ * inside.function.mean
+        say_if_far(rows, np.asarray(getattr(self.data_, "data", self.data_).X))
+        answer = [self.y_mean_ + self.y_scale_ * inside.function.mean]
         if return_cov:
             covariance = self._predictive.covariance(self.data_, rows, noise=noise, max_draws=averaged_over(self))
-            return mean, self.y_scale_**2 * _finite(covariance)
-        # The deviation is scaled, not the variance: that of tiny outputs would be zero.
-        return (mean, self.y_scale_ * (inside.output if noise else inside.function).std) if return_std else mean
+            answer.append(self.y_scale_**2 * finite(covariance))
+        if return_std:  # the deviation is scaled, not the variance: that of tiny outputs would be zero
+            answer.append(self.y_scale_ * (inside.output if noise else inside.function).std)
+        if inside.bands is not None:
+            answer += [self.y_mean_ + self.y_scale_ * end for end in inside.bands[int(noise)][1:]]
+        return tuple(answer) if len(answer) > 1 else answer[0]
 
     def log_predictive_density(self, X: Any, y: Any, error: Any = None) -> np.ndarray:
         """log p(y | data) of each output by itself, noise included.
@@ -137,14 +153,14 @@ class FittedMixin(ChannelsMixin, DiagnosisMixin):
         with naming("random_state"):
             rng = check_random_state(random_state)
         if self.n_channels_:
-            draws = _finite(self._draw_channels(rows, int(n_samples), rng))
+            draws = finite(self._draw_channels(rows, int(n_samples), rng))
             if noise:
                 parts = [self.channel(k)._inside(rows) for k in range(self.n_channels_)]
                 variance = [part.output.variance - part.function.variance for part in parts]
                 draws = draws + np.sqrt(np.stack(variance, axis=-1)) * rng.normal(size=draws.shape)
             return np.moveaxis(self.y_mean_ + self.y_scale_ * draws, 0, -1)
         seed = int(rng.randint(np.iinfo(np.int32).max))
-        draws = _finite(self._predictive.draw(self.data_, rows, key=seed, num_samples=int(n_samples)))
+        draws = finite(self._predictive.draw(self.data_, rows, key=seed, num_samples=int(n_samples)))
         if noise:
             inside = self._inside(rows)
             draws = draws + np.sqrt(inside.output.variance - inside.function.variance) * rng.normal(size=draws.shape)
@@ -166,13 +182,13 @@ class FittedMixin(ChannelsMixin, DiagnosisMixin):
         Returns
         -------
         band : Band
-            Mean, lower and upper end, [n, a] each for a components, those of the background (a trend, red noise) the
-            last; data frames where X is one; [n, a, c] for c channels. The means add up to ``predict(X)`` less the mean
-            of the outputs.
+            Mean, lower and upper end, [n, a] each for a components, of which the background (a trend, red noise, their
+            sum) is the last if there is one; data frames where X is one; [n, a, c] for c channels. The means add up to
+            ``predict(X)`` less the mean of the outputs.
         """
         rows = self._inputs(X)
         band = self._predictive.components(self.data_, rows, as_level(level), max_draws=averaged_over(self))
-        return self._labelled(X, band.map(lambda part: self.y_scale_ * _finite(part)))
+        return self._labelled(X, band.map(lambda part: self.y_scale_ * finite(part)))
 
     def instantaneous_frequency(self, X: Any, level: float = 0.9) -> Band:
         """The local frequency of every component.
@@ -195,7 +211,7 @@ class FittedMixin(ChannelsMixin, DiagnosisMixin):
         unit = self.X_scale_ if self.n_features_in_ > 1 else self.X_scale_[0]
         band = self.posterior_.local_frequency(rows, as_level(level), max_draws=self.n_draws)
         count = oscillations(self.model_)
-        return self._labelled(X, band.map(lambda part: _finite(part)[:, :count] / unit))
+        return self._labelled(X, band.map(lambda part: finite(part)[:, :count] / unit))
 
     @by_channel
     def spectrogram(self, X: Any, frequency: Any, *, axis: int | None = None, level: float = 0.9) -> Band:
@@ -221,7 +237,7 @@ class FittedMixin(ChannelsMixin, DiagnosisMixin):
         scale = self.X_scale_ if axis is None else self.X_scale_[[axis]]
         inside = frequency * (scale if frequency.ndim > 1 else scale[0])
         band = self.posterior_.band(Spectrogram(rows, inside, axis), as_level(level), max_draws=self.n_draws)
-        return band.map(lambda part: _finite(part) * self.y_scale_**2 * np.prod(scale))
+        return band.map(lambda part: finite(part) * self.y_scale_**2 * np.prod(scale))
 
     # Reports
 
@@ -347,49 +363,26 @@ class FittedMixin(ChannelsMixin, DiagnosisMixin):
             raise ValueError(f"column {column} of X held {kinds[0]} in fit, but holds {kinds[1]} now")
         return self._units.inputs(X)
 
-    def _predicted(self, rows: np.ndarray, error: Any = 0.0, y: Any = None) -> Prediction:
+    def _predicted(self, rows: np.ndarray, error: Any = 0.0, y: Any = None, level: float | None = None) -> Prediction:
         """Predictions at standardised inputs, in the units of the data; ``error`` and ``y`` are in these too."""
-        return self._units.prediction(self._inside(rows, error, y))
+        return self._units.prediction(self._inside(rows, error, y, level))
 
-    def _inside(self, rows: np.ndarray, error: Any = 0.0, y: Any = None) -> Prediction:
+    def _inside(self, rows: np.ndarray, error: Any = 0.0, y: Any = None, level: float | None = None) -> Prediction:
         """The same in standardised units."""
         inside = self._predictive.outputs(
             self.data_,
             rows,
             np.asarray(error) / self.y_scale_,
             y=None if y is None else (np.asarray(y) - self.y_mean_) / self.y_scale_,
+            level=level,
             max_draws=averaged_over(self),
         )
-        _finite(inside.output.variance + inside.output.mean)
+        finite(inside.output.variance + inside.output.mean)
         return inside
 
     def _labelled(self, X: Any, band: Band) -> Band:
         if band.mean.ndim != 2:
             return band
         count = oscillations(self.model_)
-        names = ["background" if count is not None and a >= count else "component" for a in range(band.mean.shape[1])]
-        names = [f"{name} {a + 1 - (count or 0) * (name == 'background')}" for a, name in enumerate(names)]
+        names = ["background" if a == count else f"component {a + 1}" for a in range(band.mean.shape[1])]
         return band.map(lambda part: like(X, part, names))
-
-
-def _say_if_far(rows: np.ndarray, seen: np.ndarray) -> None:
-    """Warn of inputs that lie farther beyond those of the fit than these reach."""
-    low, high = seen.min(axis=0), seen.max(axis=0)
-    far = np.max(np.maximum(low - rows, rows - high), axis=0, initial=0.0) / np.where(high > low, high - low, np.inf)
-    if np.any(far > 1.0):
-        column = int(np.argmax(far))
-        warnings.warn(
-            f"X lies up to {far[column]:.3g} times the range of the data beyond them (column {column}): predictions "
-            "there are those of typical frequencies and amplitudes, of the slope of a trend if there is one, else of "
-            "the mean; see return_std for how little is known",
-            stacklevel=4,
-        )
-
-
-def _finite(values: Any) -> Any:
-    """Values ``[n, ...]`` at n inputs, if the model has them: beyond all measure its formulas overflow."""
-    wrong = ~np.isfinite(values)
-    if np.any(wrong):
-        row = int(np.argwhere(wrong)[0, 0])
-        raise FloatingPointError(f"X lies too far from the inputs of fit for a finite answer, at row {row} first")
-    return values

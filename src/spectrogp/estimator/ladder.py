@@ -3,7 +3,7 @@
 A squared exponential with nearest neighbours; cycles along single inputs in what it leaves over; further squared
 exponentials of other scales; noise that is a function of the input; amplitudes that are; lengthscales and frequencies
 that are. A rung begins where the one before it ended, and its steps go on as long as they make predictions of the
-held-out rows better. In the end all rows are fitted.
+held-out rows better. Last come tails of new outputs. In the end all rows are fitted.
 
 Of large data, targets are rows of the later half of a random order, given neighbours before them: a conditional
 density of half of the data given the other half, whose neighbours are about as close as those of predictions.
@@ -35,10 +35,11 @@ from ..initialise import (
     with_cycles,
 )
 from ..kernels import AbstractKernel
-from ..models import Data, Gaussian, NeighbourGP, Neighbourhoods
+from ..models import Data, Gaussian, HeavyTailed, NeighbourGP, Neighbourhoods
 from ..parameters import FunctionGroup, Positive, random_functions
-from .choice import Choice, Rung
+from .choice import Choice, Rung, gain_of
 from .settings import Settings
+from .tails import find_tails
 
 # Rows that are held out: a fifth of few, and an eighth of many, at most. Steps and rungs that gain a hundredth of a nat
 # are worth having, and fewer rows could not tell.
@@ -92,11 +93,15 @@ class _Rows(NamedTuple):
 
     def density(self, model: NeighbourGP, m: int) -> np.ndarray:
         """Log predictive density of each row that was held out, given m neighbours."""
-        X, y, error = (np.asarray(part)[self.held] for part in (self.data.X, self.data.y, self.data.error))
-        ordered = Neighbourhoods(self._ordered(), np.zeros((1, m), np.int32))
-        near = self._rows(model.prepare(ordered, X, m).near)
-        given = Neighbourhoods(self.data, np.zeros((1, m), np.int32), near=near)
-        return np.asarray(model.log_predictive_density(given, X, y, error))
+        X, y, error = self._held_out()
+        return np.asarray(model.log_predictive_density(self._given(model, X, m), X, y, error))
+
+    def apart(self, model: NeighbourGP, m: int) -> tuple[np.ndarray, np.ndarray]:
+        """By how many predicted standard deviations each row held out differs from its prediction, and these."""
+        X, y, error = self._held_out()
+        found = model.predict_output(self._given(model, X, m), X, error)
+        std = np.sqrt(np.asarray(found.variance))
+        return (y - np.asarray(found.mean)) / std, std
 
     def left_over(self, model: NeighbourGP, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Inputs of some rows, what is left of their outputs by neighbours before them, and its standard deviation."""
@@ -104,6 +109,16 @@ class _Rows(NamedTuple):
         X, y, error = (np.asarray(part)[near.members[:, -1]] for part in (self.data.X, self.data.y, self.data.error))
         found = model.predict_output(dataclasses.replace(near, near=near.members[:, :-1]), X, error)
         return X, y - np.asarray(found.mean), np.sqrt(np.asarray(found.variance))
+
+    def _held_out(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        X, y, error = (np.asarray(part)[self.held] for part in (self.data.X, self.data.y, self.data.error))
+        return X, y, error
+
+    def _given(self, model: NeighbourGP, X: np.ndarray, m: int) -> Neighbourhoods:
+        """Neighbours of inputs among the rows to fit to."""
+        ordered = Neighbourhoods(self._ordered(), np.zeros((1, m), np.int32))
+        near = self._rows(model.prepare(ordered, X, m).near)
+        return Neighbourhoods(self.data, np.zeros((1, m), np.int32), near=near)
 
     def _ordered(self) -> Data:
         return Data(*(np.asarray(part)[self.order] for part in (self.data.X, self.data.y, self.data.error)))
@@ -144,7 +159,7 @@ class _Steps:
             model, values = self.stage(rows, model, rate, min(self.size, self.most - len(history)))
             history = np.concatenate([history, values])
             density = rows.density(model, rows.m)
-            gain, error = _gain(density, best.density)
+            gain, error = gain_of(density, best.density)
             if gain > 0.0:
                 best = _Fit(model, density, history)
             if gain <= max(ENOUGH, 0.5 * error):
@@ -171,7 +186,7 @@ def climb(
         """The fit of this model if it is better than that before it, else the one before."""
         began = time.process_time()
         found = steps.climb(rows, model, rate)
-        gain, error = _gain(found.density, before.density)
+        gain, error = gain_of(found.density, before.density)
         kept = not rungs or gain > error
         seconds = round(time.process_time() - began, 1)
         rungs.append(Rung(name, float(np.mean(found.density)), gain, error, len(found.history), seconds, kept))
@@ -209,8 +224,12 @@ def climb(
             name = "lengthscales and amplitudes as functions"
             best = tried(name, NeighbourGP(kernel, best.model.likelihood), best, CAREFUL)
     ahead = _neighbours_ahead(rows, best)
+    tails, rung = find_tails(*rows.apart(best.model, ahead))
+    rungs.append(rung)
     model, history = steps.stage(everything, best.model, CAREFUL, steps.size)
     near = dataclasses.replace(everything.near(model, rng), ahead=ahead)
+    if rung.kept:
+        model = NeighbourGP(model.kernel, HeavyTailed(model.likelihood.noise, *tails))
     found = tuple((cycle.axis, cycle.frequency) for cycle in cycles)
     choice = Choice(tuple(rungs), count, found, (everything.m, ahead))
     return Climbed(model, near, np.concatenate([best.history, history]), choice, best.rising)
@@ -253,9 +272,3 @@ def _constant(rows: _Rows) -> np.ndarray:
     y, held = (np.asarray(rows.data.y)[some] for some in (rows.order, rows.held))
     variance = max(float(np.var(y)), 1e-12)
     return np.asarray(-0.5 * (np.log(2.0 * np.pi * variance) + (held - y.mean()) ** 2 / variance))
-
-
-def _gain(density: np.ndarray, before: np.ndarray) -> tuple[float, float]:
-    """Mean difference of log densities, row by row, and its standard error."""
-    each = density - before
-    return float(np.mean(each)), float(np.std(each) / np.sqrt(max(len(each) - 1, 1)))

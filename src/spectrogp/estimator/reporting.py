@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import jax
 import numpy as np
 
 from ..core import as_level, at_least
 from ..initialise import HARMONICS, fundamentals
-from ..models import Data, MarkovGP, Moments
+from ..models import Data, MarkovGP
 from ..posterior import Band, LocalDraws, Prediction
 from .rows import complete_rows, separated
 from .times import numbers_of, outputs_of
@@ -25,8 +26,10 @@ DRAWS = 200  # likewise
 GRID = 400, 1200  # inputs at which functions are shown: so many to a cycle, but at least and at most these
 TO_A_CYCLE, LEAST_TO_A_CYCLE = 16.0, 4.0  # below which a curve through them would show another frequency
 # Draws that predictions average over: each costs as much as a prediction at the optimum. More of them where that is
-# little, as in linear time of few rows: forecasts by 50 differ from seed to seed by what a reader can see.
-FEW_DRAWS, MANY_DRAWS, ROWS_READ = 50, 400, 100_000
+# little, as in linear time of few rows: forecasts by 50 differ from seed to seed by what a reader can see. Fewer where
+# it is much: the functions of long records are known so well there that draws differ by little beside the noise.
+MANY_DRAWS, FEW_DRAWS, FEWEST_DRAWS = 400, 50, 6
+ROWS_READ, MOST_ROWS_READ = 100_000, 2_000_000
 COMPONENTS = 6  # that are drawn one by one, at most
 INPUTS = 3  # along which spectrograms are shown, at most
 
@@ -58,7 +61,7 @@ def report(
     count, wanted = len(y), np.concatenate([X, grids[0]]) if one else X
     beyond = len(wanted) - count
     everything = estimator._predicted(
-        estimator._units.inputs(wanted), np.append(error, np.zeros(beyond)), np.append(y, np.zeros(beyond))
+        estimator._units.inputs(wanted), np.append(error, np.zeros(beyond)), np.append(y, np.zeros(beyond)), level
     )
     local = local_functions(estimator, np.concatenate([X[some], *grids]), labels.sizes)
     ends = len(some) + np.cumsum([0, *map(len, grids)])
@@ -197,8 +200,9 @@ def averaged_over(estimator: Any) -> int:
     if not isinstance(estimator.model_, MarkovGP):
         return FEW_DRAWS
     draws = MANY_DRAWS
-    while draws > FEW_DRAWS and draws * estimator.data_.size > ROWS_READ:
-        draws //= 2
+    for least, most in ((FEW_DRAWS, ROWS_READ), (FEWEST_DRAWS, MOST_ROWS_READ)):
+        while draws > least and draws * estimator.data_.size > most:
+            draws //= 2
     return draws
 
 
@@ -213,8 +217,7 @@ def _overtones(estimator: Any) -> dict[int, tuple[int, int]]:
 
 
 def _rows(prediction: Prediction, rows: slice) -> Prediction:
-    function, output = (Moments(*(part[rows] for part in moments)) for moments in prediction[:2])
-    return Prediction(function, output, prediction.log_density[rows])
+    return Prediction(*jax.tree.map(lambda part: part[rows], tuple(prediction)))
 
 
 def _part(local: LocalDraws, start: int, stop: int) -> LocalDraws:

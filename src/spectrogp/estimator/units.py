@@ -61,7 +61,11 @@ class Units(NamedTuple):
     def prediction(self, inside: Prediction) -> Prediction:
         """A prediction in the units of the data."""
         density = None if inside.log_density is None else inside.log_density - np.log(self.y_scale)
-        return Prediction(self._moments(inside.function), self._moments(inside.output), density)
+        bands = None
+        if inside.bands is not None:
+            function, output = (band.map(lambda part: self.y_mean + self.y_scale * part) for band in inside.bands)
+            bands = function, output
+        return Prediction(self._moments(inside.function), self._moments(inside.output), density, bands)
 
     def _moments(self, inside: Moments) -> Moments:
         return Moments(self.y_mean + self.y_scale * inside.mean, self.y_scale**2 * inside.variance)

@@ -26,7 +26,8 @@ from .windows import Component, Record, View, windows_of
 
 MANY = 20_000  # rows beyond which what windows see is taken as it is: nulls and lines of all rows take long
 SLOW = 30.0  # lengthscale of the process that is a trend, in spans: it goes on beyond the data as a slope
-AS_LIKELY = 2.0  # nats by which that may be less likely than what turns back to the mean
+AS_LIKELY = 2.0  # nats by which that, or a random walk, may be less likely than what turns back to the mean
+SIZES, NOISES = 2.0 ** np.arange(-2.0, 1.1, 0.5), (0.7, 1.0, 1.4)  # of a walk, and beside it, that are tried: √ steps
 SURE = 10.0  # nats that a component gains beside red noise: the best of many paths through that gains by chance, too
 BAND = 2.0  # nats that a process with a frequency gains where nothing else oscillates, beside what its numbers cost
 OVERTONES = (2, 3, 4)  # numbers of harmonics that a ridge is tried with
@@ -98,7 +99,7 @@ def background_of(record: Record, null: Null, signal: np.ndarray) -> list[tuple[
     # Processes beside a polynomial leave out what that explains; without it they are those that have it in them.
     alone = likelihood <= flat and not any(process.frequency for process in null.processes)
     whole, degree = (level, 1) if alone else (null, DEGREE)
-    red = [_going_on(record, signal, process, whole, degree) for process in whole.processes if not process.frequency]
+    red = [_staying(record, signal, process, whole, degree) for process in whole.processes if not process.frequency]
     blocks = [(process.amplitude, process.lengthscale, process.order) for process in red]
     slow = any(process.order == 1.5 and process.lengthscale > record.span for process in red)
     if likelihood > flat and not slow:
@@ -109,22 +110,31 @@ def background_of(record: Record, null: Null, signal: np.ndarray) -> list[tuple[
     return blocks
 
 
-def _going_on(record: Record, signal: np.ndarray, process: Process, null: Null, degree: int) -> Process:
-    """A smooth process as one that keeps its slope, where that is as likely beside a polynomial.
+def _staying(record: Record, signal: np.ndarray, process: Process, null: Null, degree: int) -> Process:
+    """A process as one that keeps its slope, or its level, where that is as likely beside a polynomial.
 
-    Its lengthscale is then hardly known, and beyond the data decides whether a trend goes on or turns back to the mean.
+    Its lengthscale is then hardly known, and beyond the data decides whether a trend goes on or turns back to the mean,
+    and whether intervals grow with time: a level that wandered away in the data does so beyond them.
     """
-    if process.order != 1.5:
-        return process
     longer = SLOW * record.span / process.lengthscale
-    slower = process._replace(amplitude=process.amplitude * longer**1.5, lengthscale=SLOW * record.span)
-    others = tuple(slower if other is process else other for other in null.processes)
     y = record.y - signal
     # Of what a polynomial leaves over, at least a line: level and slope may be anything in either case.
-    anything = 1e4 * max(float(np.std(y)), 1e-12)
-    likelihoods = Likelihoods(record.t, y, record.error, anything, degree)
-    either = likelihoods([null, null._replace(processes=others)])
-    return slower if either[1] > either[0] - AS_LIKELY else process
+    likelihoods = Likelihoods(record.t, y, record.error, 1e4 * max(float(np.std(y)), 1e-12), degree)
+
+    def instead(order: float, size: float, noise: float = 1.0) -> Null:
+        slower = Process(size * process.amplitude * longer**order, SLOW * record.span, order)
+        others = tuple(slower if other is process else other for other in null.processes)
+        return Null(noise * null.noise, others)
+
+    # A smooth process that is so slow is the same one within the data; a walk is not, and has sizes of its own.
+    choices = [[instead(1.5, 1.0)]] if process.order == 1.5 else []
+    choices.append([instead(0.5, size, noise) for size in SIZES for noise in NOISES])
+    least = float(likelihoods([null])[0]) - AS_LIKELY
+    for choice in choices:
+        found = likelihoods(choice)
+        if np.max(found) > least:
+            return choice[int(np.argmax(found))].processes[null.processes.index(process)]
+    return process
 
 
 def _trend(record: Record, null: Null) -> np.ndarray:

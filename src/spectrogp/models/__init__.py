@@ -8,7 +8,7 @@ from .data import Data, channels_of
 from .exact import ExactGP
 from .jitter import relative_jitter
 from .lanes import Lanes, grid_groups, with_groups
-from .likelihoods import AbstractLikelihood, Bernoulli, Gaussian, StudentT
+from .likelihoods import AbstractLikelihood, Bernoulli, Gaussian, HeavyTailed, StudentT, student_log_density
 from .linear import LinearRegression
 from .markov import MarkovGP
 from .memory import require_collapsed, require_exact, require_joint, require_neighbours
@@ -44,6 +44,7 @@ __all__ = [
     "ExactGP",
     "FullScaleGP",
     "Gaussian",
+    "HeavyTailed",
     "Lanes",
     "LinearRegression",
     "MarkovGP",
@@ -69,5 +70,6 @@ __all__ = [
     "require_exact",
     "require_joint",
     "require_neighbours",
+    "student_log_density",
     "with_groups",
 ]

@@ -105,6 +105,45 @@ class StudentT(AbstractLikelihood):
         return Moments(f.mean, f.variance + scale**2 * self.freedom / (self.freedom - 2.0))
 
 
+class HeavyTailed(Gaussian):
+    """Normal noise for whatever is conditioned on, and new outputs with heavier tails than a normal distribution has.
+
+    A new output is Student-t around its mean: a few rows far out, which no scale of normal noise foretells, then cost
+    little. Models still integrate f out as with ``Gaussian``.
+
+    Args:
+        noise: As of ``Gaussian``.
+        freedom: Degrees of freedom of new outputs, above 2.
+        stretch: Their standard deviation over the one that normal noise would give them, 1 or more.
+    """
+
+    freedom: float = 4.0
+    stretch: float = 1.0
+
+    def __check_init__(self) -> None:
+        if not (self.freedom > 2 and self.stretch >= 1):
+            raise ValueError(f"freedom must be above 2 and stretch 1 or more, got {self.freedom!r}, {self.stretch!r}")
+
+    def log_predictive_density(self, y: Array, f: Moments, scale: Array) -> Array:
+        return student_log_density(y - f.mean, jnp.sqrt(self.output(f, scale).variance), self.freedom)
+
+    def output(self, f: Moments, scale: Array) -> Moments:
+        return Moments(f.mean, self.stretch**2 * (f.variance + scale**2))
+
+
+def student_log_density(rest: Any, std: Any, freedom: Any) -> Array:
+    """Log density of Student-t around zero, elementwise.
+
+    Args:
+        rest: Where.
+        std: Its standard deviation.
+        freedom: Its degrees of freedom, above 2.
+    """
+    scale = std * jnp.sqrt((freedom - 2.0) / freedom)
+    constant = gammaln(0.5 * (freedom + 1.0)) - gammaln(0.5 * freedom) - 0.5 * jnp.log(freedom * math.pi)
+    return constant - jnp.log(scale) - 0.5 * (freedom + 1.0) * jnp.log1p((rest / scale) ** 2 / freedom)
+
+
 class Bernoulli(AbstractLikelihood):
     """y ∈ {0, 1} with log-odds f."""
 

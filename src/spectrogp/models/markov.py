@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -22,31 +22,12 @@ from .likelihoods import Gaussian
 from .moments import Moments
 from .oscillators import simulate, stationary
 from .smoothing import smooth
+from .system import System
 from .timeline import UNSEEN, Timeline
 
 SINGLE = 4096  # rows up to which one block holds them all
 OWN = 1024  # rows of its own that a block has at least
 STRETCH, STRETCHES = 64, 12  # rows and number of the stretches that tell how long a block has to warm up
-
-
-class System(NamedTuple):
-    """What the filter needs of rows ``[l]`` (or of blocks of them, ``[l, ..., b]``), for q oscillators."""
-
-    decay: Array  # [l, q], λΔτ since the row before
-    weight: Array  # [l, q], of the oscillators in the function: σ cos φ and σ sin φ
-    variance: Array  # [l], of the noise
-    mean: Array  # [l], of the outputs a priori
-
-    def log_likelihoods(self, y: Array, weight: Array, P: ArrayLike, steps: ArrayLike) -> Array:
-        """Those ``[b]`` of blocks: of outputs ``y [l, b]`` whose log densities have a ``weight [l, b]``.
-
-        Args:
-            y: Outputs.
-            weight: Weights of the rows.
-            P: Stationary covariances of the oscillators' states.
-            steps: How many rows there are.
-        """
-        return filtering.log_likelihood(self.decay, self.weight, y - self.mean, self.variance, weight, P, steps)
 
 
 class MarkovGP(AbstractModel):
@@ -174,7 +155,7 @@ class MarkovGP(AbstractModel):
 
     def count_components(self, X: Array) -> int:
         del X
-        return int(self.owners()[-1]) + 1
+        return int(np.max(self._shown())) + 1
 
     @eqx.filter_jit
     def joint_covariance(self, data: Data, X: Array) -> Array:
@@ -295,6 +276,15 @@ class MarkovGP(AbstractModel):
             before += components
         return np.concatenate(owners)
 
+    def _shown(self) -> np.ndarray:
+        """The component ``[q]`` that every oscillator is shown as: all that has no phase is one, the background.
+
+        Slow processes exchange their levels freely, so that each alone is hardly known where their sum is known well.
+        """
+        pairs = zip(self.terms, self._counts(), strict=True)
+        has_phase = np.concatenate([np.full(components, term.phase is not None) for term, (components, _) in pairs])
+        return np.where(has_phase, np.cumsum(has_phase) - 1, np.sum(has_phase))[self.owners()]
+
     @property
     def channels(self) -> tuple[MarkovGP, ...]:
         """Models of the outputs, of which there is one; ``ChannelGP`` has several."""
@@ -302,7 +292,7 @@ class MarkovGP(AbstractModel):
 
     @property
     def oscillations(self) -> int:
-        """How many components have a phase; those of the background, which have none, are the last."""
+        """How many components have a phase; what has none is the background, which is the last."""
         pairs = zip(self.terms, self._counts(), strict=True)
         return sum(components for term, (components, _) in pairs if term.phase is not None)
 
@@ -328,8 +318,8 @@ def _parts(model: MarkovGP, timeline: Timeline) -> tuple[Moments, Moments]:
     """Moments of f ``[t]`` and of its components ``[a, t]`` at the inputs that were asked for."""
     model = model.realise()
     weight, mean, covariance = model._smoothed(timeline)
-    owners = model.owners()
-    picked = weight * (owners == np.arange(owners[-1] + 1)[:, None])[:, None]  # [a, t, q]
+    shown = model._shown()
+    picked = weight * (shown == np.arange(np.max(shown) + 1)[:, None])[:, None]  # [a, t, q]
     return (
         Moments(jnp.sum(weight * mean, axis=-1) + model.offset, jnp.einsum("tq,tqr,tr->t", weight, covariance, weight)),
         Moments(jnp.sum(picked * mean, axis=-1), jnp.einsum("atq,tqr,atr->at", picked, covariance, picked)),
@@ -382,13 +372,13 @@ def _envelope(model: MarkovGP, timeline: Timeline) -> tuple[Array, Array]:
     model = model.realise()
     _, mean, covariance = model._smoothed(timeline)
     X = timeline.read(timeline.t[:, None])
-    scale = jnp.concatenate([term.values_at(X)["amplitude"] for term in model.terms], axis=1)
-    owners = model.owners()
-    picks = np.zeros((owners[-1] + 1, 2, len(owners)))  # which oscillators are u and v of a component
-    for a in range(len(picks)):
-        for k, q in enumerate(np.flatnonzero(owners == a)):
-            picks[a, k, q] = 1.0
+    amplitude = jnp.concatenate([term.values_at(X)["amplitude"] for term in model.terms], axis=1)
+    shown = model._shown()
+    picks = np.zeros((np.max(shown) + 1, 2, len(shown)))  # which oscillators are u and v of a component
+    for q, a in enumerate(shown):  # those of a background are u, all of them
+        picks[a, int(a < model.oscillations and a in shown[:q]), q] = 1.0
+    scale = amplitude[:, model.owners()]  # [t, q]
     return (
-        scale[..., None] * jnp.einsum("akq,tq->tak", picks, mean),
-        (scale**2)[..., None, None] * jnp.einsum("akq,tqr,alr->takl", picks, covariance, picks),
+        jnp.einsum("akq,tq->tak", picks, scale * mean),
+        jnp.einsum("akq,tq,tqr,tr,alr->takl", picks, scale, covariance, scale, picks),
     )

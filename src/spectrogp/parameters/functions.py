@@ -334,7 +334,7 @@ def _inverses(groups: list[FunctionGroup]) -> Iterator[Array]:
         Z, lengthscale = (
             jnp.stack([jnp.asarray(getattr(groups[i], name)) for i in same]) for name in ("inducing", "lengthscale")
         )
-        found |= zip(same, jax.vmap(_inverse)(Z, lengthscale), strict=True)
+        found |= zip(same, _each_inverse(Z, lengthscale), strict=True)
     return (found[i] for i in range(len(groups)))
 
 
@@ -343,6 +343,10 @@ def _inverse(Z: Array, lengthscale: Array) -> Array:
     # whitened values carries noise, on which NUTS stalls: its steps shrink to nothing. A fixed nugget keeps it smooth.
     K = _squared_exponential(Z, Z, lengthscale) + NUGGET * jnp.eye(Z.shape[0], dtype=Z.dtype)
     return cholesky(K, "k(Z, Z) of a latent function").inverse
+
+
+# A program: models that are realised outside of one, as for every prediction, would compile its loops anew each time.
+_each_inverse = jax.jit(jax.vmap(_inverse))
 
 
 def _squared_exponential(X: Array, Z: Array, lengthscale: Array) -> Array:

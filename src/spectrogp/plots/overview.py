@@ -11,7 +11,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 
-from ..models import Moments
 from ..posterior import Band, LocalDraws
 from .axes import (
     COLOURS,
@@ -207,9 +206,8 @@ def _of_several_inputs(report: Report, scaling: str) -> Figure:
 
 def _fit(panel: Axes, report: Report) -> None:
     grid, t, level = report.grid, report.along[0].at[:, 0], report.level
-    if grid is not None:
-        bands = (_band(moments, level) for moments in (grid.function, grid.output))
-        plot_fit(panel, report.X[:, 0], report.y, t, *bands, level=level)
+    if grid is not None and grid.bands is not None:
+        plot_fit(panel, report.X[:, 0], report.y, t, *grid.bands, level=level)
     panel.set_ylabel(report.labels.drawn.y)
 
 
@@ -326,7 +324,3 @@ def _label_input(panel: Axes, labels: Labels, axis: int, *, hidden: bool = False
         date_axis(panel, int(share * figure.get_figwidth() * 0.75 / TICK))
     panel.tick_params(labelbottom=not hidden)
     panel.set_xlabel("" if hidden else labels.x[axis])
-
-
-def _band(moments: Moments, level: float) -> Band:
-    return Band.normal(moments.mean, moments.std, level)

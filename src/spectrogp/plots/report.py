@@ -101,7 +101,7 @@ def summary(report: Report) -> dict[str, Any]:
     """
     y, rows = report.y, report.rows
     noise = rows.output.variance - rows.function.variance - report.error**2
-    output = Band.normal(rows.output.mean, rows.output.std, report.level)
+    inside = None if rows.bands is None else float(np.mean(rows.bands[1].covers(y)))
     return {
         "unit": ", ".join(map(report.labels.frequency, range(len(report.labels.units)))),
         "level": report.level,
@@ -114,7 +114,7 @@ def summary(report: Report) -> dict[str, Any]:
         "fit": {
             "r2": float(1.0 - np.mean((y - rows.function.mean) ** 2) / np.var(y)) if np.ptp(y) > 0 else 1.0,
             "mean_log_density": float(np.mean(rows.log_density)),
-            "coverage": float(np.mean(output.covers(y))),
+            "coverage": inside,
         },
         "doubtful": sorted(report.doubtful),
     }

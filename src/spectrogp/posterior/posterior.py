@@ -19,7 +19,7 @@ from ..models import BLOCK, Gaussian, Moments, as_outputs, require_joint
 from ..parameters import partition
 from .band import Band
 from .labels import matched
-from .quantiles import mixture_quantiles
+from .quantiles import freedom_of, mixture_quantiles
 from .readings import (
     Components,
     JointOutputs,
@@ -161,7 +161,14 @@ class Posterior(Module):
         return Band.over(self.read(reading, max_draws=max_draws), level)
 
     def outputs(
-        self, data: Any, X: ArrayLike, error: ArrayLike = 0.0, *, y: ArrayLike | None = None, max_draws: int = MAX_DRAWS
+        self,
+        data: Any,
+        X: ArrayLike,
+        error: ArrayLike = 0.0,
+        *,
+        y: ArrayLike | None = None,
+        level: float | None = None,
+        max_draws: int = MAX_DRAWS,
     ) -> Prediction:
         """Everything about f and new outputs at inputs: moments of both, and the log density of given outputs.
 
@@ -172,6 +179,8 @@ class Posterior(Module):
             X: Inputs ``[t, d]``, or ``[t]`` for one input dimension.
             error: Known standard deviations of the outputs, ``[t]`` or one number.
             y: Outputs ``[t]`` whose log density is wanted, or None.
+            level: Probability of the central intervals that are wanted, or None. Noise that is neither Gaussian nor
+                ``HeavyTailed`` is taken for Gaussian with the same variance in them.
             max_draws: Draws to mix over, at most.
         """
         X = np.asarray(inputs(X))
@@ -180,7 +189,8 @@ class Posterior(Module):
         y = None if y is None else np.asarray(as_outputs(y, X))[rows]
         reading = Outputs(self._prepared(data, X[rows]), X[rows], error, y)
         values = self.read(reading, max_draws=min(max_draws, max(MOST // len(rows), 8)))
-        return jax.tree.map(lambda leaf: leaf[:, : len(X)], values).mixed()
+        mixed = values.mixed(level, freedom_of(self.rest))
+        return jax.tree.map(lambda leaf: leaf[: len(X)], mixed)
 
     # Prediction
 
@@ -219,7 +229,7 @@ class Posterior(Module):
         """
         return np.asarray(self.outputs(data, X, error, y=y, max_draws=max_draws).log_density)
 
-    def quantiles(self, data: Any, X: ArrayLike, levels: Any = _LEVELS, *, max_draws: int = MAX_DRAWS) -> Array:
+    def quantiles(self, data: Any, X: ArrayLike, levels: Any = _LEVELS, *, max_draws: int = MAX_DRAWS) -> np.ndarray:
         """Quantiles ``[levels, t]`` of the function f.
 
         Args:
@@ -233,8 +243,8 @@ class Posterior(Module):
 
     def quantiles_output(
         self, data: Any, X: ArrayLike, levels: Any = _LEVELS, error: ArrayLike = 0.0, *, max_draws: int = MAX_DRAWS
-    ) -> Array:
-        """Quantiles ``[levels, t]`` of outputs y, their Gaussian noise included.
+    ) -> np.ndarray:
+        """Quantiles ``[levels, t]`` of outputs y, their noise included: Gaussian, or ``HeavyTailed``.
 
         Args:
             data: What the model was fitted to.
@@ -249,7 +259,7 @@ class Posterior(Module):
                 "quantiles gives those of f"
             )
         reading = Outputs(self._prepared(data, X), inputs(X), jnp.asarray(error))
-        return mixture_quantiles(self.read(reading, max_draws=max_draws).output, levels)
+        return mixture_quantiles(self.read(reading, max_draws=max_draws).output, levels, freedom_of(self.rest))
 
     def covariance(self, data: Any, X: ArrayLike, *, noise: bool = False, max_draws: int = 50) -> np.ndarray:
         """Joint covariance ``[t, t]`` of the mixture.

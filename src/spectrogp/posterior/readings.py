@@ -19,21 +19,33 @@ from ..core import Module
 from ..kernels import Local
 from ..models import Moments
 from ..spectra import LocalSpectrum, line_scale, local_frequency, local_spectrum, spectrogram
+from .band import Band
+from .quantiles import mixture_band
 
 
 class Prediction(NamedTuple):
-    """Moments of the ``function`` and of new ``output`` s, and the ``log_density [t]`` of given outputs (or None)."""
+    """Moments of the ``function`` and of new ``output`` s, and the ``log_density [t]`` of given outputs (or None).
+
+    ``bands`` are those of the function and of new outputs, where a level was given.
+    """
 
     function: Moments
     output: Moments
     log_density: Any
+    bands: tuple[Band, Band] | None = None
 
-    def mixed(self) -> Prediction:
-        """Of the mixture, in equal shares, of predictions ``[s, t]``."""
+    def mixed(self, level: float | None = None, freedom: float = np.inf) -> Prediction:
+        """Of the mixture, in equal shares, of predictions ``[s, t]``, with the bands of a level.
+
+        Args:
+            level: Probability of the central intervals; None for no bands.
+            freedom: Degrees of freedom of outputs around each prediction; infinite for normal ones.
+        """
         return Prediction(
             self.function.mixed(),
             self.output.mixed(),
             None if self.log_density is None else log_mean_density(self.log_density),
+            None if level is None else (mixture_band(self.function, level), mixture_band(self.output, level, freedom)),
         )
 
 

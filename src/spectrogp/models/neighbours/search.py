@@ -8,8 +8,8 @@ periodic component the same phase some periods away counts as near.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Literal, NamedTuple, Self
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, NamedTuple, Self
 
 import equinox as eqx
 import jax
@@ -19,7 +19,7 @@ from jax import Array
 from jaxtyping import PyTree
 from scipy.spatial import cKDTree
 
-from ...core import entry_point
+from ...core import cores, entry_point, side_by_side
 from ...kernels import AbstractKernel
 from ...spectra import local_spectrum
 
@@ -86,20 +86,22 @@ def _correlations(kernel: AbstractKernel, X: np.ndarray, queries: np.ndarray, ca
     which = np.repeat(np.arange(len(queries)), candidates.shape[1])
     found = np.empty(len(near))
     form = kernel.without_callables()
-    for block in _blocks(len(near), _PAIRS):
+
+    def judge(block: np.ndarray) -> None:
         x, y = (
             jax.tree.map(lambda leaf, rows=rows[block]: leaf[rows], side)
             for rows, side in ((near, p[0]), (which, q[0]))
         )
         found[block] = np.asarray(form.elementwise(x, y)) / p[1][near[block]]
+
+    _after_the_first(judge, list(_blocks(len(near), _PAIRS)))
     return found.reshape(candidates.shape)
 
 
 def _locals(kernel: AbstractKernel, X: np.ndarray) -> tuple[PyTree, np.ndarray]:
     """Local parameters of the kernel at inputs ``[n, d]``, and standard deviations ``[n]`` there."""
     blocks = list(_blocks(len(X), _ROWS))
-    parts = [_local_block(kernel, jnp.asarray(X[block])) for block in blocks]
-    each = [jax.tree.map(np.asarray, part) for part in parts]
+    each = _after_the_first(lambda block: jax.tree.map(np.asarray, _local_block(kernel, jnp.asarray(X[block]))), blocks)
 
     def joined(*leaves: np.ndarray) -> np.ndarray:
         whole = np.empty((len(X), *leaves[0].shape[1:]), leaves[0].dtype)
@@ -115,6 +117,11 @@ def _locals(kernel: AbstractKernel, X: np.ndarray) -> tuple[PyTree, np.ndarray]:
 def _local_block(kernel: AbstractKernel, X: Array) -> tuple[PyTree, Array]:
     p = kernel.local(X)
     return p, jnp.sqrt(kernel.diagonal(p))
+
+
+def _after_the_first(function: Callable[[np.ndarray], Any], blocks: list[np.ndarray]) -> list[Any]:
+    """``function`` of every block, by the threads of all cores once the first, which may compile, is done."""
+    return [function(block) for block in blocks[:1]] + side_by_side(function, blocks[1:], cores())
 
 
 def _blocks(size: int, block: int) -> Iterator[np.ndarray]:
