@@ -6,10 +6,10 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import numpy as np
 
+from ..core import with_fields
 from ..inference import CONVERGED, Optimum, Progress
 from ..initialise import (
     HARMONICS,
@@ -21,7 +21,7 @@ from ..initialise import (
     smoothness_served,
 )
 from ..kernels import Sum
-from ..models import ChannelGP, Data, Lanes, MarkovGP, grid_groups
+from ..models import ChannelGP, Data, Lanes, MarkovGP, grid_groups, with_groups
 from ..parameters import partition
 from ..posterior import Posterior
 from .long import fit_long
@@ -116,9 +116,10 @@ def _some(data: Data) -> Data:
 
 def _without_offset(model: Any) -> Any:
     """The same for outputs from which the offset was subtracted."""
-    name = "offsets" if isinstance(model, ChannelGP) else "offset"
-    zero = (np.zeros(()),) * len(model.channels) if name == "offsets" else np.zeros(())
-    return eqx.tree_at(lambda m: getattr(m, name), model, zero, is_leaf=lambda leaf: leaf is getattr(model, name))
+    zero = np.zeros(())
+    if isinstance(model, ChannelGP):
+        return with_fields(model, offsets=(zero,) * len(model.channels))
+    return with_fields(model, offset=zero)
 
 
 def _fit_short(initial: InitialValues, data: Channels, n_starts: int, work: Work) -> list[Rung]:
@@ -212,9 +213,7 @@ def _with_doubtful_background(rungs: list[Rung], doubtful: InitialValues, work: 
     more = markov_from(nothing, float(doubtful.scale[0])).terms
 
     def beside(rung: Rung, terms: Any, likelihood: Any) -> Rung:
-        model = eqx.tree_at(
-            lambda m: (m.kernel, m.likelihood), rung.model, (Sum(*rung.model.terms, *terms), likelihood)
-        )
+        model = with_fields(rung.model, kernel=Sum(*rung.model.terms, *terms), likelihood=likelihood)
         return climb(work, *with_lanes(model, rung.lanes.timeline), LAST)
 
     found = beside(rungs[0], more, rungs[0].model.likelihood)
@@ -367,11 +366,16 @@ def _stack(rung: Rung, numbers: np.ndarray) -> Any:
 def _moving(model: Any) -> tuple[Any, Any]:
     """What differs between draws, and the rest: all free numbers, and the grids and priors of functions."""
     free, rest = partition(model, "latent", "hyperparameter")
-    if not grid_groups(model):
+    grids = grid_groups(model)
+    if not grids:
         return free, rest
+    moving, still = grid_groups(free), grid_groups(rest)
+    free = with_groups(free, [_with_grid(group, own) for group, own in zip(moving, grids, strict=True)])
+    return free, with_groups(rest, [_with_grid(group, None) for group in still])
 
-    def others(tree: Any) -> list[Any]:
-        return [leaf for group in grid_groups(tree) for leaf in (group.origin, group.spacing, group.lengthscale.raw)]
 
-    free = eqx.tree_at(others, free, others(rest), is_leaf=lambda leaf: leaf is None)
-    return free, eqx.tree_at(others, rest, replace_fn=lambda _: None)
+def _with_grid(group: Any, own: Any) -> Any:
+    """A group with the grid and the lengthscale of another one, or without any."""
+    raw = None if own is None else own.lengthscale.raw
+    grid = {name: getattr(own, name, None) for name in ("origin", "spacing")}
+    return with_fields(group, **grid, lengthscale=with_fields(group.lengthscale, raw=raw))

@@ -6,9 +6,9 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
-import equinox as eqx
 import numpy as np
 
+from ..core import with_fields
 from ..inference import Curvature, Optimum, Progress, newton
 from ..initialise import InitialValues, markov_from
 from ..models import ChannelGP, Data, Lanes, MarkovGP, Timeline, grid_groups, with_groups
@@ -121,13 +121,9 @@ def _with_amplitudes(rung: Rung, work: Work) -> tuple[Any, np.ndarray]:
         ratio = float(group.amplitude.prior.median) / np.exp(float(group.amplitude.raw))
         factor = np.sqrt((knots @ knots + PSEUDO * ratio**2) / (determined + PSEUDO))
         sizes[here] = factor = float(np.clip(factor, 1.0 / 3.0, 3.0))
-        groups.append(
-            eqx.tree_at(
-                lambda g: (g.amplitude.raw, g.whitened.raw),
-                group,
-                (group.amplitude.raw + np.log(factor), group.whitened.raw / factor),
-            )
-        )
+        amplitude = with_fields(group.amplitude, raw=group.amplitude.raw + np.log(factor))
+        whitened = with_fields(group.whitened, raw=group.whitened.raw / factor)
+        groups.append(with_fields(group, amplitude=amplitude, whitened=whitened))
     return with_groups(rung.model, groups), sizes
 
 

@@ -31,7 +31,7 @@ from jax import Array
 from numpy.typing import ArrayLike
 from scipy.linalg import solveh_banded
 
-from ..core import Module, inputs
+from ..core import Module, inputs, with_fields
 from .functions import UNWARPS, WARPS, AbstractRandom, Warp, around, unwarped
 from .priors import LogNormal
 from .values import Positive, Role, constrain, latent
@@ -160,7 +160,7 @@ class GridFunctionGroup(AbstractRandom):
             _banded_mode(first, weights, count, z, w)
             for z, w in zip(np.sum(products, axis=1).T, np.sum(precision, axis=1).T, strict=True)
         ]
-        return eqx.tree_at(lambda group: group.whitened.raw, self, np.column_stack(columns))
+        return with_fields(self, whitened=with_fields(self.whitened, raw=np.column_stack(columns)))
 
     def stretch(self, first: Any, count: int) -> Self:
         """The same functions around some of the knots only: ``count`` of them from number ``first`` on.
