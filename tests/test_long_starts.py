@@ -7,10 +7,11 @@ import itertools
 import numpy as np
 import pytest
 
-from spectrogp.initialise import find_initial_values, ridges
+from spectrogp.initialise import along, beside, find_initial_values, ridges
 from spectrogp.initialise import frames as framing
 from spectrogp.initialise.harmonics import find_comb, in_step, overtones
 from spectrogp.initialise.tracks import NOWHERE, best_track, between_bins, find_path, fit_path
+from spectrogp.initialise.windows import Record
 
 
 def vibrato(span, seed):
@@ -255,3 +256,49 @@ def test_overtones_keep_step_and_other_tones_do_not():
         together = in_step(fit_path(both, t, find_comb(both, 80, 20.0), 20.0).wave)
         assert (together > 0.8) == (ratio == 2.0)
         assert (together < 0.4) == (ratio != 2.0)
+
+
+# Backgrounds of records whose rows are too many to look at all of them for one
+
+
+@pytest.fixture
+def few_rows_are_many(monkeypatch):
+    for module in (along, beside):
+        monkeypatch.setattr(module, "MANY", 2000)
+        monkeypatch.setattr(module, "COARSE", 500)
+
+
+def test_means_of_rows_keep_what_is_slow():
+    t, y, error = uneven()
+    coarse = Record(t, y, error, np.ones_like(t)).coarse(7)
+    groups = np.split(np.arange(600), np.linspace(0, 600, 7, endpoint=False).astype(int)[1:])
+    np.testing.assert_allclose(coarse.t, [np.mean(t[rows]) for rows in groups])
+    np.testing.assert_allclose(coarse.y, [np.mean(y[rows]) for rows in groups])
+    # Of independent errors that of a mean is smaller by the square root of the rows in it.
+    np.testing.assert_allclose(coarse.error, [np.sqrt(np.mean(error[rows] ** 2) * 7 / 600) for rows in groups])
+
+
+@pytest.mark.parametrize("kind", ["trend", "red noise"])
+def test_a_long_record_has_a_background_beside_its_tone(few_rows_are_many, kind):
+    rng = np.random.default_rng(0)
+    t = np.sort(rng.uniform(0.0, 300.0, 6000))
+    slow = 0.03 * t if kind == "trend" else np.interp(t, np.arange(0.0, 301.0, 5.0), rng.normal(size=61))
+    y = np.cos(2 * np.pi * (1.5 * t + np.sin(0.1 * t))) + slow + 0.3 * rng.normal(size=6000)
+    found = find_initial_values(t, y)
+    assert found.found.tolist() == [True]
+    assert np.median(errors(found, lambda x: 1.5 + 0.1 * np.cos(0.1 * x))) < 0.01
+    assert found.noise == pytest.approx(0.3, rel=0.1)
+    # What windows missed of the tone is in a background, too, that is weaker than the noise.
+    strong = found.background_amplitude > 0.3
+    (amplitude,), (lengthscale,) = found.background_amplitude[strong], found.background_lengthscale[strong, 0]
+    assert (lengthscale > 300.0) == (kind == "trend")
+    if kind == "red noise":  # straight lines between values of deviation one
+        assert 2.0 < lengthscale < 20.0 and 0.5 < amplitude < 1.5
+
+
+def test_a_long_random_walk_is_no_oscillation(few_rows_are_many):
+    rng = np.random.default_rng(1)
+    t = np.sort(rng.uniform(0.0, 300.0, 6000))
+    found = find_initial_values(t, 0.1 * np.cumsum(rng.normal(size=6000)) + 0.3 * rng.normal(size=6000))
+    assert not np.any(found.found)
+    assert len(found.background_amplitude)

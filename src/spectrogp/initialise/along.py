@@ -17,17 +17,15 @@ import numpy as np
 from scipy.special import gammainccinv
 
 from .background import fit_band, fit_slow
-from .covariance import DEGREE, Covariance, Likelihoods, Null, Process
+from .beside import COARSE, MANY, trend_of
+from .covariance import Null, Process
 from .harmonics import IN_STEP, REPEATED, in_step
 from .lines import LEAST, Lines, find_lines, nyquist
 from .long import SHARE, WHOLE
 from .ridges import FALSE_ALARM, SIGNIFICANT
 from .windows import Component, Record, View, windows_of
 
-MANY = 20_000  # rows beyond which what windows see is taken as it is: nulls and lines of all rows take long
-SLOW = 30.0  # lengthscale of the process that is a trend, in spans: it goes on beyond the data as a slope
-AS_LIKELY = 2.0  # nats by which that, or a random walk, may be less likely than what turns back to the mean
-SIZES, NOISES = 2.0 ** np.arange(-2.0, 1.1, 0.5), (0.7, 1.0, 1.4)  # of a walk, and beside it, that are tried: √ steps
+SLOWLY = 0.25  # of a cycle, that means of rows are long at most, in which a component shows
 SURE = 10.0  # nats that a component gains beside red noise: the best of many paths through that gains by chance, too
 BAND = 2.0  # nats that a process with a frequency gains where nothing else oscillates, beside what its numbers cost
 OVERTONES = (2, 3, 4)  # numbers of harmonics that a ridge is tried with
@@ -64,12 +62,12 @@ def look_along(
     if len(record.t) > MANY:
         views = windows(record.y, components, most)
         if any(np.any(component.gain > 0) for component in views[0].components):
-            rest = record.y - _sum(views[0].components, record)
-            return views, None, Null(1.4826 * float(np.median(np.abs(rest))), ()), band
+            views, null = _beside_slow(record, views, components is not None)
+            return views, None, null, band
     none = np.zeros_like(record.y)
     bent = record.null(none)
     flat = record.null(none, bent[0], degree=0)
-    trend = none if flat[1] >= bent[1] else _trend(record, bent[0])
+    trend = none if flat[1] >= bent[1] else trend_of(record, bent[0])
     views = windows(record.y - trend, components, most)
     first = _windows_first(record, views[0], components, most, limit, bent)
     lines = find_lines(record.t, record.y, record.error, limit, most, near=bent[0])
@@ -90,57 +88,33 @@ def look_along(
     return _all_views(first, views), first.lines, first.null, band
 
 
-def background_of(record: Record, null: Null, signal: np.ndarray) -> list[tuple[float, float, float]]:
-    """Amplitude, lengthscale and order of the processes that are the background beside a signal: red noise, a trend."""
-    if len(record.t) > MANY:
-        return []
-    level, flat = record.null(signal, null, degree=0)
-    bent, likelihood = record.null(signal, null)
-    # Processes beside a polynomial leave out what that explains; without it they are those that have it in them.
-    alone = likelihood <= flat and not any(process.frequency for process in null.processes)
-    whole, degree = (level, 1) if alone else (null, DEGREE)
-    red = [_staying(record, signal, process, whole, degree) for process in whole.processes if not process.frequency]
-    blocks = [(process.amplitude, process.lengthscale, process.order) for process in red]
-    slow = any(process.order == 1.5 and process.lengthscale > record.span for process in red)
-    if likelihood > flat and not slow:
-        # So slow a process is an integrated Wiener process: over the record it leaves its tangent by √(4√3) SLOW^−1.5
-        # of its amplitude, and that shall be as much as the trend rises and falls.
-        rises = float(np.std(_trend(record._replace(y=record.y - signal), bent)))
-        blocks.append((rises * SLOW**1.5 / np.sqrt(4.0 * np.sqrt(3.0)), SLOW * record.span, 1.5))
-    return blocks
+def _beside_slow(record: Record, views: list[View], every: bool) -> tuple[list[View], Null]:
+    """What windows see in a long record, less slow components that are none beside a background; and the background.
 
-
-def _staying(record: Record, signal: np.ndarray, process: Process, null: Null, degree: int) -> Process:
-    """A process as one that keeps its slope, or its level, where that is as likely beside a polynomial.
-
-    Its lengthscale is then hardly known, and beyond the data decides whether a trend goes on or turns back to the mean,
-    and whether intervals grow with time: a level that wandered away in the data does so beyond them.
+    Both are judged by means of rows, in which fast components hardly show: these are taken as windows see them.
     """
-    longer = SLOW * record.span / process.lengthscale
-    y = record.y - signal
-    # Of what a polynomial leaves over, at least a line: level and slope may be anything in either case.
-    likelihoods = Likelihoods(record.t, y, record.error, 1e4 * max(float(np.std(y)), 1e-12), degree)
-
-    def instead(order: float, size: float, noise: float = 1.0) -> Null:
-        slower = Process(size * process.amplitude * longer**order, SLOW * record.span, order)
-        others = tuple(slower if other is process else other for other in null.processes)
-        return Null(noise * null.noise, others)
-
-    # A smooth process that is so slow is the same one within the data; a walk is not, and has sizes of its own.
-    choices = [[instead(1.5, 1.0)]] if process.order == 1.5 else []
-    choices.append([instead(0.5, size, noise) for size in SIZES for noise in NOISES])
-    least = float(likelihoods([null])[0]) - AS_LIKELY
-    for choice in choices:
-        found = likelihoods(choice)
-        if np.max(found) > least:
-            return choice[int(np.argmax(found))].processes[null.processes.index(process)]
-    return process
-
-
-def _trend(record: Record, null: Null) -> np.ndarray:
-    """The polynomial of the null, ``[n]``."""
-    covariance = Covariance(record.t, record.error, max(float(np.std(record.y)), 1e-12), null)
-    return np.asarray(covariance.design @ covariance.coefficients(record.y))
+    coarse, some = record.coarse(COARSE), views[0].components
+    slow = [component.typical * record.span < SLOWLY * COARSE for component in some]
+    fast = record.means(_sum([part for part, slowly in zip(some, slow, strict=True) if not slowly], record), COARSE)
+    judged = {
+        k: component._replace(signal=record.means(component.signal, COARSE))
+        for k, component in enumerate(some)
+        if slow[k]
+    }
+    kept, null, _ = _there(coarse, list(judged.values()), fast, coarse.null(fast), every)
+    there = {k: found for k, own in judged.items() for found in kept if found.signal is own.signal}
+    components = [
+        there[k]._replace(signal=component.signal) if k in there else component
+        for k, component in enumerate(some)
+        if k in there or not slow[k]
+    ]
+    if len(components) < len(some) or any(not np.isinf(component.lengthscale) for component in components):
+        views = [View(views[0].centres, components)]
+    signal = _sum(components, record)
+    rest, seen = record.y - signal, record.means(signal, COARSE)
+    if null.processes or coarse.null(seen, null)[1] > coarse.null(seen, null, degree=0)[1]:
+        rest = rest - np.interp(record.t, coarse.t, record.means(rest, COARSE))
+    return views, null._replace(noise=1.4826 * float(np.median(np.abs(rest))))
 
 
 # Components and lines

@@ -17,7 +17,8 @@ from scipy.stats import qmc
 
 from ..core import at_least, one_blas_thread
 from ..models import Data
-from .along import FAINT, SLOW, background_of, look_along, signal_of
+from .along import FAINT, look_along, signal_of
+from .beside import SLOW, background_of
 from .centres import inducing_inputs
 from .channels import find_in_channels
 from .covariance import Null
