@@ -7,11 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.special import gammainc
 
 import spectrogp as sg
 from spectrogp.estimator import fitting
 from spectrogp.initialise import find_initial_values, find_lines, fit_null, nyquist
-from spectrogp.initialise.covariance import Covariance, Likelihoods, Null, Process
+from spectrogp.initialise.covariance import Covariance, Likelihoods, Null, Process, _step
 from spectrogp.initialise.lines import _Record
 from spectrogp.initialise.transform import fourier_sums
 
@@ -92,6 +93,31 @@ def test_many_nulls_at_once_are_each_alone(kinds):
     nulls = [null() for _ in range(25)]
     alone = [Covariance(t, error, 2.0, one).log_likelihood(y) for one in nulls]
     np.testing.assert_allclose(Likelihoods(t, y, error, 2.0, 2)(nulls), alone, rtol=1e-9)
+
+
+@pytest.mark.parametrize("order", [0.5, 1.5])
+def test_steps_have_closed_forms(order):
+    """Against Q itself, whose first entry is an incomplete gamma function: I − A Aᵀ loses digits at short steps."""
+    u = np.geomspace(2e-4, 49.0, 400)
+    e = np.exp(-u)
+    if order == 0.5:
+        A, Q = e[:, None, None], -np.expm1(-2.0 * u)[:, None, None]
+        determinant = Q[:, 0, 0]
+        inverse = 1.0 / Q
+    else:
+        first = gammainc(3.0, 2.0 * u)
+        corner, last = 2.0 * (u * e) ** 2, first + 4.0 * u * e**2
+        determinant = first * last - corner**2
+        A = np.moveaxis(np.array([[e + u * e, u * e], [-u * e, e - u * e]]), 2, 0)
+        inverse = np.moveaxis(np.array([[last, -corner], [-corner, first]]) / determinant, 2, 0)
+    own, across, log_Q = _step(u[None], order, np.full((1, 1), 3.0))
+    between = -inverse @ A
+    for (i, j), entry in own.items():
+        expected = inverse[:, i, j] - 0.5 if i == j else -inverse[:, i, j]
+        np.testing.assert_allclose(entry[0], 3.0 * expected, rtol=1e-12)
+    for (i, j), entry in across.items():
+        np.testing.assert_allclose(entry[0], 3.0 * between[:, i, j], rtol=1e-12, atol=1e-16)
+    np.testing.assert_allclose(np.exp(log_Q[0]), determinant, rtol=1e-12)
 
 
 def test_nulls_that_rounding_makes_impossible_fail_alone():
