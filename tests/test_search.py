@@ -7,11 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize_scalar
 from scipy.special import gammainc
 
 import spectrogp as sg
 from spectrogp.estimator import fitting
 from spectrogp.initialise import find_initial_values, find_lines, fit_null, nyquist
+from spectrogp.initialise.background import _Search
 from spectrogp.initialise.covariance import Covariance, Likelihoods, Null, Process, _step
 from spectrogp.initialise.lines import _Record
 from spectrogp.initialise.transform import fourier_sums
@@ -148,6 +150,20 @@ def test_null_finds_the_numbers_of_red_noise():
     (process,) = null.processes
     np.testing.assert_allclose([null.noise, process.amplitude], [0.5, 1.0], rtol=0.2)
     np.testing.assert_allclose(process.lengthscale, 20.0, rtol=0.6)
+
+
+@pytest.mark.parametrize(("noise", "expected"), [(0.4, 0.4), (0.0, 1e-3), (1e3, 1e3)])
+def test_white_noise_beside_error_bars(noise, expected):
+    """The noise of largest likelihood, as a search of one number finds it; none is a thousandth of the spread."""
+    rng = np.random.default_rng(5)
+    t, error = np.sort(rng.uniform(0.0, 10.0, 400)), rng.uniform(0.1, 0.3, 400)
+    y = t + 0.1 * t**2 + error * rng.normal(size=400) * (noise > 0) + noise * rng.normal(size=400)
+    spread = float(np.std(y))
+    likelihoods = Likelihoods(t, y, error, spread, 2)
+    null, likelihood = _Search.of(t, y, error, 2).white()
+    best = minimize_scalar(lambda x: -likelihoods([Null(np.exp(x))])[0], bounds=np.log(np.multiply((1e-3, 3), spread)))
+    np.testing.assert_allclose(likelihood, -best.fun, atol=1e-3)
+    np.testing.assert_allclose(null.noise, expected * (spread if noise == 0 else 1.0), rtol=0.1)
 
 
 def test_periodogram_is_least_squares():
