@@ -150,9 +150,9 @@ class _Search(NamedTuple):
     def white(self) -> tuple[Null, float]:
         """The best null without processes, which costs nothing: of noises anywhere, then of those around the best."""
         likelihoods = Likelihoods(self.t, self.y, self.error, self.spread, self.degree)
-        low, high = np.log(NOISE)
+        low, high = np.log(NOISE).tolist()
         while True:
-            nulls = [Null(self.spread * noise) for noise in np.geomspace(*np.exp([low, high]), TRIED).tolist()]
+            nulls = [Null(self.spread * noise) for noise in np.exp(np.linspace(low, high, TRIED)).tolist()]
             values = likelihoods(nulls)
             best, apart = int(np.argmax(values)), (high - low) / (TRIED - 1)
             if apart < CLOSE:
