@@ -7,11 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize_scalar
+from scipy.special import gammainc
 
 import spectrogp as sg
 from spectrogp.estimator import fitting
 from spectrogp.initialise import find_initial_values, find_lines, fit_null, nyquist
-from spectrogp.initialise.covariance import Covariance, Likelihoods, Null, Process
+from spectrogp.initialise.background import _Search
+from spectrogp.initialise.covariance import Covariance, Likelihoods, Null, Process, _step
 from spectrogp.initialise.lines import _Record
 from spectrogp.initialise.transform import fourier_sums
 
@@ -94,6 +97,31 @@ def test_many_nulls_at_once_are_each_alone(kinds):
     np.testing.assert_allclose(Likelihoods(t, y, error, 2.0, 2)(nulls), alone, rtol=1e-9)
 
 
+@pytest.mark.parametrize("order", [0.5, 1.5])
+def test_steps_have_closed_forms(order):
+    """Against Q itself, whose first entry is an incomplete gamma function: I − A Aᵀ loses digits at short steps."""
+    u = np.geomspace(2e-4, 49.0, 400)
+    e = np.exp(-u)
+    if order == 0.5:
+        A, Q = e[:, None, None], -np.expm1(-2.0 * u)[:, None, None]
+        determinant = Q[:, 0, 0]
+        inverse = 1.0 / Q
+    else:
+        first = gammainc(3.0, 2.0 * u)
+        corner, last = 2.0 * (u * e) ** 2, first + 4.0 * u * e**2
+        determinant = first * last - corner**2
+        A = np.moveaxis(np.array([[e + u * e, u * e], [-u * e, e - u * e]]), 2, 0)
+        inverse = np.moveaxis(np.array([[last, -corner], [-corner, first]]) / determinant, 2, 0)
+    own, across, log_Q = _step(u[None], order, np.full((1, 1), 3.0))
+    between = -inverse @ A
+    for (i, j), entry in own.items():
+        expected = inverse[:, i, j] - 0.5 if i == j else -inverse[:, i, j]
+        np.testing.assert_allclose(entry[0], 3.0 * expected, rtol=1e-12)
+    for (i, j), entry in across.items():
+        np.testing.assert_allclose(entry[0], 3.0 * between[:, i, j], rtol=1e-12, atol=1e-16)
+    np.testing.assert_allclose(np.exp(log_Q[0]), determinant, rtol=1e-12)
+
+
 def test_nulls_that_rounding_makes_impossible_fail_alone():
     """A billionth of noise beside two smooth processes: the banded matrix is not positive definite."""
     t, y = red(0, 100, 10.0)
@@ -122,6 +150,20 @@ def test_null_finds_the_numbers_of_red_noise():
     (process,) = null.processes
     np.testing.assert_allclose([null.noise, process.amplitude], [0.5, 1.0], rtol=0.2)
     np.testing.assert_allclose(process.lengthscale, 20.0, rtol=0.6)
+
+
+@pytest.mark.parametrize(("noise", "expected"), [(0.4, 0.4), (0.0, 1e-3), (1e3, 1e3)])
+def test_white_noise_beside_error_bars(noise, expected):
+    """The noise of largest likelihood, as a search of one number finds it; none is a thousandth of the spread."""
+    rng = np.random.default_rng(5)
+    t, error = np.sort(rng.uniform(0.0, 10.0, 400)), rng.uniform(0.1, 0.3, 400)
+    y = t + 0.1 * t**2 + error * rng.normal(size=400) * (noise > 0) + noise * rng.normal(size=400)
+    spread = float(np.std(y))
+    likelihoods = Likelihoods(t, y, error, spread, 2)
+    null, likelihood = _Search.of(t, y, error, 2).white()
+    best = minimize_scalar(lambda x: -likelihoods([Null(np.exp(x))])[0], bounds=np.log(np.multiply((1e-3, 3), spread)))
+    np.testing.assert_allclose(likelihood, -best.fun, atol=1e-3)
+    np.testing.assert_allclose(null.noise, expected * (spread if noise == 0 else 1.0), rtol=0.1)
 
 
 def test_periodogram_is_least_squares():

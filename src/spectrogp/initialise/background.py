@@ -21,6 +21,8 @@ from .covariance import DEGREE, Likelihoods, Null, Process
 LONGEST = 3.0  # lengthscale of red noise, in spans; longer ones are a trend
 ROWS = 4096  # that the numbers of the null are fitted to, at most
 ORDERS = (0.5, 1.5)
+NOISE = 1e-3, 3.0  # in spreads: less of it than a thousandth says nothing more, and costs digits
+TRIED, CLOSE = 17, 2e-3  # noises at once, where there is nothing else, until so much is between their logarithms
 STEP = 1e-5  # of differences of logarithms: much shorter ones have the rounding of the likelihood in them
 
 Kinds: TypeAlias = tuple[tuple[float, bool], ...]  # order of each process, and whether it oscillates
@@ -42,7 +44,7 @@ def fit_null(
         near: Numbers of a null like it, to begin with; only processes of its orders are tried then.
     """
     search = _Search.of(t, y, error, degree)
-    best = min((search.fitted([[share]]) for share in (0.03, 0.7)), key=lambda found: -found[1])
+    best = search.fitted([], ())
     red = [process for process in near.processes if not process.frequency] if near is not None else []
     if near is not None and red:
         found = search.fitted([search.numbers(near.noise, red), search.numbers(near.noise, red, 0.5, 0.3)], _kinds(red))
@@ -137,13 +139,25 @@ class _Search(NamedTuple):
         )
         return Null(self.spread * noise, processes)
 
-    def fitted(self, starts: list[list[float]], kinds: Kinds = ()) -> tuple[Null, float]:
+    def fitted(self, starts: list[list[float]], kinds: Kinds) -> tuple[Null, float]:
         """The best null from the best of several starts, and its log likelihood less what its numbers cost.
 
         That is ½ log n for each number of a process, with n how often the record shows it anew: once in a lengthscale.
         """
         rows = tuple(part.tobytes() for part in (self.t, self.y, self.error))
         return _fitted(*rows, self.degree, self.limits, tuple(map(tuple, starts)), kinds)
+
+    def white(self) -> tuple[Null, float]:
+        """The best null without processes, which costs nothing: of noises anywhere, then of those around the best."""
+        likelihoods = Likelihoods(self.t, self.y, self.error, self.spread, self.degree)
+        low, high = np.log(NOISE).tolist()
+        while True:
+            nulls = [Null(self.spread * noise) for noise in np.exp(np.linspace(low, high, TRIED)).tolist()]
+            values = likelihoods(nulls)
+            best, apart = int(np.argmax(values)), (high - low) / (TRIED - 1)
+            if apart < CLOSE:
+                return nulls[best], float(values[best])
+            low, high = max(low + (best - 1) * apart, low), min(low + (best + 1) * apart, high)
 
     def fitted_anew(self, starts: Sequence[Sequence[float]], kinds: Kinds) -> tuple[Null, float]:
         """The same, whether or not these rows have been fitted before."""
@@ -152,8 +166,7 @@ class _Search(NamedTuple):
         def losses(points: Sequence[np.ndarray]) -> np.ndarray:
             return np.minimum(-likelihoods([self.null(x, kinds) for x in points]), 1e300)
 
-        # Noise from a thousandth of the spread on: less of it says nothing more, and costs digits.
-        limits = [(1e-3, 3.0)]
+        limits = [NOISE]
         for _, oscillates in kinds:
             limits += [(1e-3, 30.0), (self.closest, LONGEST * self.span)]
             limits += [self.limits] if oscillates else []
@@ -183,7 +196,7 @@ def _fitted(
 ) -> tuple[Null, float]:
     """The fit of rows that are the same: one search asks for some of its fits several times."""
     search = _Search.of(np.frombuffer(t), np.frombuffer(y), np.frombuffer(error), degree)
-    return search._replace(limits=limits).fitted_anew(starts, kinds)
+    return search._replace(limits=limits).fitted_anew(starts, kinds) if kinds else search.white()
 
 
 def _some(count: int) -> np.ndarray:

@@ -9,17 +9,22 @@ and is integrated over. NumPy and SciPy, no model.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from itertools import accumulate
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy.linalg import cho_solve, cho_solve_banded, cholesky, cholesky_banded
-from scipy.linalg.lapack import dpbtrf, dpotrf, dpotrs, dtbtrs
-from scipy.special import gammainc
+from scipy.linalg.lapack import dpbtrf, dtbtrs
+from scipy.special import factorial
 
 DEGREE = 2  # of the polynomial
 WIDE = 10.0  # standard deviation of its coefficients, in that of the outputs
 CLOSEST = {0.5: 1e-9, 1.5: 2e-4}  # steps, in lengthscales over √2ν, that count as these: shorter ones cost digits
-_NUMBERS = 2**15  # of banded matrices that are factorised at once: what fits into a cache
+FARTHEST = 50.0  # and steps that count as this: beyond it rows have nothing to do with each other
+SERIES, TERMS = 0.2, 1.0 / factorial(np.arange(13, 2, -2))  # steps for which sinh u − u is a series, and the series
+_NUMBERS = 2**16  # of banded matrices that are factorised at once: what fits into a cache
+
+Blocks: TypeAlias = dict[tuple[int, int], np.ndarray]  # entries of small matrices by row and column, one for each step
 
 
 class Process(NamedTuple):
@@ -55,13 +60,11 @@ class Covariance:
     def __init__(self, t: np.ndarray, error: np.ndarray, spread: float, null: Null, degree: int = DEGREE) -> None:
         self.precision = 1.0 / (error**2 + null.noise**2)  # [n], of white noise
         self._log = -float(np.sum(np.log(self.precision)))
-        chains = [_chain(np.diff(t), *process) for process in null.processes]
-        self._size, self._seen = _places(chains)
-        if chains:
-            band = _band(chains, self._seen, self.precision)
-            self._band = cholesky_banded(band.reshape(-1, 2 * self._size).T, lower=True)
-            determinants = float(sum(chain.log_determinant for chain in chains))
-            self._log += 2.0 * float(np.sum(np.log(self._band[0]))) - determinants
+        self._size, self._seen = _places(null)
+        if null.processes:
+            band, determinants = _band(np.diff(t), self.precision[None], [null])
+            self._band = cholesky_banded(band, lower=True)
+            self._log += 2.0 * float(np.sum(np.log(self._band[0]))) - float(determinants[0])
         self.design = _polynomial(t, spread, degree)
         self._solved = self._solve(self.design)
         inner = np.eye(degree + 1) + self.design.T @ self._solved
@@ -126,7 +129,7 @@ class Likelihoods:
 
     def __call__(self, nulls: Sequence[Null]) -> np.ndarray:
         """Log densities ``[m]`` of the outputs; −∞ where so little noise is left that rounding is more."""
-        size = sum(round(process.order + 0.5) * (2 if process.frequency else 1) for process in nulls[0].processes)
+        size, _ = _places(nulls[0])
         chunk = max(1, _NUMBERS // max(2 * size**2 * len(self._variance), 1))
         return np.array([value for k in range(0, len(nulls), chunk) for value in self._some(nulls[k : k + chunk])])
 
@@ -139,35 +142,26 @@ class Likelihoods:
     def _together(self, nulls: Sequence[Null]) -> list[float]:
         precision = 1.0 / (self._variance + _column([null.noise**2 for null in nulls]))  # [m, n]
         logs = -np.sum(np.log(precision), axis=1)
-        weighted = precision[:, None] * self._columns  # [m, k, n]
-        inner = weighted @ self._columns.T  # [m, k, k], of the columns with C⁻¹ between them
-        if nulls[0].processes:
-            alike = zip(*(null.processes for null in nulls), strict=True)
-            chains = [_chain(self._steps, *map(np.array, zip(*some, strict=True))) for some in alike]
-            size, seen = _places(chains)
+        weighted = precision * self._columns[:, None]  # [k, m, n]
+        inner = (weighted @ self._columns.T).swapaxes(0, 1)  # [m, k, k], of the columns with C⁻¹ between them
+        size, seen = _places(nulls[0])
+        if seen:
+            band, determinants = _band(self._steps, precision, nulls)
             # One null after the other, and nothing between them: each is factorised as if it were alone.
-            factor, failed = dpbtrf(_band(chains, seen, precision).reshape(-1, 2 * size).T, lower=1, overwrite_ab=1)
+            factor, failed = dpbtrf(band, lower=1, overwrite_ab=1)
             if failed:
                 raise np.linalg.LinAlgError("not positive definite")
-            determinants = sum(chain.log_determinant for chain in chains)
             logs += 2.0 * np.sum(np.log(factor[0].reshape(len(nulls), -1)), axis=1) - determinants
-            inside = np.zeros((len(self._columns), *precision.shape, size))
+            inside = np.zeros((*weighted.shape, size))
             for first in seen:
-                inside[..., first] = weighted.swapaxes(0, 1)
+                inside[..., first] = weighted
             half = dtbtrs(factor, inside.reshape(len(inside), -1).T, uplo="L", overwrite_b=1)[0].T
             half = half.reshape(len(inside), len(nulls), -1).swapaxes(0, 1)
-            inner -= half @ half.swapaxes(1, 2)
-        return [self._of_one(own, log) for own, log in zip(inner, logs.tolist(), strict=True)]
-
-    def _of_one(self, inner: np.ndarray, log: float) -> float:
-        """The log density, from products ``[k, k]`` and determinants without the polynomial."""
-        corner, failed = dpotrf(np.eye(len(inner) - 1) + inner[:-1, :-1], lower=1)
-        if failed:
-            raise np.linalg.LinAlgError("not positive definite")
-        log += 2.0 * float(np.sum(np.log(np.diagonal(corner))))
-        across = inner[:-1, -1]
-        square = float(inner[-1, -1] - across @ dpotrs(corner, across, lower=1)[0])
-        return -0.5 * (square + log + len(self._variance) * np.log(2.0 * np.pi))
+            inner = inner - half @ half.swapaxes(1, 2)
+        # The last row of the factor is what y has beside the polynomial; one more is added to it, and taken off.
+        corner = np.linalg.cholesky(np.eye(len(self._columns)) + inner).diagonal(axis1=1, axis2=2)
+        logs += 2.0 * np.sum(np.log(corner[:, :-1]), axis=1) + corner[:, -1] ** 2 - 1.0
+        return (-0.5 * (logs + len(self._variance) * np.log(2.0 * np.pi))).tolist()
 
 
 def _column(values: Any) -> np.ndarray:
@@ -180,72 +174,90 @@ def _polynomial(t: np.ndarray, spread: float, degree: int) -> np.ndarray:
     return np.asarray(WIDE * spread * np.polynomial.legendre.legvander(x, degree))
 
 
-class _Chain(NamedTuple):
-    """The precision of a Markov process at rows, of one null or several: its blocks, and its log determinant."""
-
-    here: np.ndarray  # [..., n, d, d], of a row
-    next: np.ndarray  # [..., n − 1, d, d], of the next row with it
-    log_determinant: Any  # [...]
-
-
-def _chain(steps: np.ndarray, amplitude: Any, lengthscale: Any, order: Any, frequency: Any) -> _Chain:
-    """The precision of the states of a process at times that are ``steps`` apart, of one null or several.
-
-    The state of order 3/2 is the process and its derivative over λ, that of an oscillation has its quadrature beside
-    it, all of variance σ². A step of u = λΔ makes of it A z + N(0, σ² Q), and the precision is that of a chain.
-    """
-    order = float(np.ravel(order)[0])  # processes of the same kind
-    u = np.maximum(steps * np.sqrt(2.0 * order) / _column(lengthscale), CLOSEST[order])
-    e = np.exp(-u)
-    if order == 0.5:
-        Q = -np.expm1(-2.0 * u)
-        A, inverse, log_Q = [[e]], [[1.0 / Q]], np.sum(np.log(Q), axis=-1)
-    else:
-        grown, ue = gammainc(3.0, 2.0 * u), u * e
-        A = [[e + ue, ue], [-ue, e - ue]]
-        corner, last = 2.0 * ue**2, grown + 4.0 * ue * e
-        determinant = grown * last - corner**2
-        off = -corner / determinant
-        inverse, log_Q = [[last / determinant, off], [off, grown / determinant]], np.sum(np.log(determinant), axis=-1)
-    # Products of such small matrices are sums of arrays.
-    d, variance = len(A), _column(np.square(amplitude))
-    across = [[sum(inverse[i][k] * A[k][j] for k in range(d)) for j in range(d)] for i in range(d)]
-    here = np.zeros((d, d, *u.shape[:-1], len(steps) + 1))
-    here[range(d), range(d), ..., 0] = 1.0
-    for i in range(d):
-        for j in range(d):
-            here[i, j, ..., 1:] += inverse[i][j]
-            here[i, j, ..., :-1] += sum(A[k][i] * across[k][j] for k in range(d))
-    here, after = here / variance, np.array(across) / -variance
-    if np.any(frequency):  # the same twice, and turned: turns cancel where a row meets itself
-        turn = 2.0 * np.pi * _column(frequency) * steps
-        rotation = np.array([[np.cos(turn), -np.sin(turn)], [np.sin(turn), np.cos(turn)]])
-        here = np.einsum("ij,kl...->ikjl...", np.eye(2), here).reshape(2 * d, 2 * d, *here.shape[2:])
-        after = np.einsum("ij...,kl...->ikjl...", rotation, after).reshape(2 * d, 2 * d, *after.shape[2:])
-        log_Q = 2.0 * log_Q
-    log_determinant = -log_Q - len(here) * (len(steps) + 1) * np.log(np.square(amplitude))
-    here, after = (np.moveaxis(part, (0, 1), (-2, -1)) for part in (here, after))
-    return _Chain(here, after, log_determinant)
-
-
-def _places(chains: list[_Chain]) -> tuple[int, list[int]]:
+def _places(null: Null) -> tuple[int, list[int]]:
     """Size of the state at a row, and the coordinates of it that outputs are sums of."""
-    ends = np.cumsum([0, *(chain.here.shape[-1] for chain in chains)]).tolist()
+    sizes = [round(process.order + 0.5) * (2 if process.frequency else 1) for process in null.processes]
+    ends = [0, *accumulate(sizes)]
     return ends[-1], ends[:-1]
 
 
-def _band(chains: list[_Chain], seen: list[int], precision: np.ndarray) -> np.ndarray:
-    """The precision of all states given outputs, row by row, ``[..., n, s, 2s]``: each column from the diagonal on."""
-    size, _ = _places(chains)
+def _band(steps: np.ndarray, precision: np.ndarray, nulls: Sequence[Null]) -> tuple[np.ndarray, np.ndarray]:
+    """The precision of all states given outputs ``[2s, m · n · s]``, of nulls of the same kinds and rows one after the
+    other, each column from the diagonal on; and log determinants ``[m]`` without outputs.
+
+    Args:
+        steps: Between times, ``[n − 1]``.
+        precision: Of the noise, ``[m, n]``.
+        nulls: The numbers, ``m`` of them.
+    """
+    size, seen = _places(nulls[0])
     band = np.zeros((*precision.shape, size, 2 * size))
-    for first, chain in zip(seen, chains, strict=True):
-        d = chain.here.shape[-1]
-        for i in range(d):
-            for j in range(d):
-                if j <= i:
-                    band[..., first + j, i - j] = chain.here[..., i, j]
-                band[..., :-1, first + j, size + i - j] = chain.next[..., i, j]
+    determinants = np.zeros(len(nulls))
+    for first, *alike in zip(seen, *(null.processes for null in nulls), strict=True):
+        amplitude, lengthscale, (order, *_), frequency = zip(*alike, strict=True)
+        weight = _column(amplitude) ** -2.0
+        own, across, log_Q = _step(steps * (np.sqrt(2.0 * order) / _column(lengthscale)), order, weight)
+        d = round(order + 0.5)
+        for (i, j), entry in own.items():
+            here = np.zeros_like(precision)
+            here[:, :-1] = entry
+            here[:, 1:] += entry if i == j else -entry
+            if i == j:
+                here[:, :: len(steps)] += 0.5 * weight  # the first row and the last, with a step on one side
+            for start in (first, first + d) if frequency[0] else (first,):
+                band[..., start + j, i - j] = here
+        for below, beside, turn in _turns(_column(frequency) * steps, d) if frequency[0] else ((0, 0, 1.0),):
+            for (i, j), entry in across.items():
+                band[:, :-1, first + beside + j, size + below + i - beside - j] = turn * entry
+        each = np.sum(log_Q, axis=1) - d * (len(steps) + 1) * np.log(weight[:, 0])
+        determinants -= 2.0 * each if frequency[0] else each
     for k, first in enumerate(seen):
         for second in seen[: k + 1]:
             band[..., second, first - second] += precision
-    return band
+    return band.reshape(-1, 2 * size).T, determinants
+
+
+def _step(u: np.ndarray, order: float, weight: np.ndarray) -> tuple[Blocks, Blocks, np.ndarray]:
+    """What steps ``u = λΔ [m, n − 1]`` add to the precision of a process of variance 1 / weight, and log det Q.
+
+    The state of order 3/2 is the process and its derivative over λ, that of an oscillation has its quadrature beside
+    it, all of variance σ². A step of u makes of it A z + N(0, σ² Q), so that the precision is that of a chain, with
+    −Q⁻¹ A between two rows. To the later row it adds Q⁻¹ − ½, and to the earlier one I + Aᵀ Q⁻¹ A − ½ without the prior
+    that it had: the same, with the other sign beside the diagonal, as a process has no direction. With s = sinh u and
+    c = cosh u these have closed forms, in which nothing cancels that is not in s − u, c − 1 and s − u c: of order ½
+
+        Q⁻¹ − ½ = c / 2s,    Q⁻¹ A = 1 / 2s,    det Q = 2s e⁻ᵘ,
+
+    and of order 3/2, with w = 1 / 2(s² − u²),
+
+        Q⁻¹ − ½ = w [[s c + u, −u²], [−u², s c − u]],    Q⁻¹ A = w [[s + u c, u s], [−u s, s − u c]],
+        det Q = 4 (s² − u²) e⁻²ᵘ.
+
+    Returns:
+        The blocks of a row, but for the sign; those between two rows; and log det Q ``[m, n − 1]``.
+    """
+    u = np.minimum(np.maximum(u, CLOSEST[order]), FARTHEST)
+    more = np.expm1(u)
+    less = more / (1.0 + more)
+    s, c1 = 0.5 * (more + less), 0.5 * more * less  # c − 1
+    if order == 0.5:
+        w = 0.5 / s
+        log_Q, w = -np.log(w) - u, weight * w
+        return {(0, 0): w + w * c1}, {(0, 0): -w}, log_Q
+    square = u * u
+    series = np.full_like(u, TERMS[0])
+    for term in TERMS[1:]:
+        series *= square
+        series += term
+    beyond = np.where(u < SERIES, u * square * series, s - u)  # s − u
+    w = 0.5 / (beyond * (s + u))
+    log_Q, w = -np.log(0.5 * w) - 2.0 * u, weight * w
+    sc, uc, wus = s * c1, u * c1, w * u * s
+    own = {(0, 0): w * (sc + s + u), (1, 0): w * square, (1, 1): w * (sc + beyond)}
+    return own, {(0, 0): -w * (s + u + uc), (0, 1): -wus, (1, 0): wus, (1, 1): w * (uc - beyond)}, log_Q
+
+
+def _turns(cycles: np.ndarray, d: int) -> list[tuple[int, int, np.ndarray]]:
+    """How the state of an oscillation and its quadrature turn: first rows and columns of blocks, and their factors."""
+    cos, sin = np.cos(2.0 * np.pi * cycles), np.sin(2.0 * np.pi * cycles)
+    return [(0, 0, cos), (d, d, cos), (d, 0, sin), (0, d, -sin)]
