@@ -7,7 +7,7 @@ from .entry_points import entry_point, precision, refuse_forked, traced
 from .linalg import Factor, cholesky, gaussian_log_density, solve_lower, symmetric_root, triangular_inverse, whitened_kl
 from .memory import available_memory, keep_freed_memory, require_memory
 from .module import Module, show_numbers, with_fields
-from .threads import compute_in_callers, cores, in_pieces, is_new, one_blas_thread, side_by_side
+from .threads import compute_in_callers, cores, in_pieces, is_new, one_blas_thread, program_threads, side_by_side
 
 __all__ = [
     "SOON",
@@ -35,6 +35,7 @@ __all__ = [
     "naming",
     "one_blas_thread",
     "precision",
+    "program_threads",
     "refuse_forked",
     "refuse_masked",
     "require",
