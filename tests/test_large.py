@@ -237,6 +237,20 @@ def test_directories_that_exist_or_do_not_are_refused(tmp_path, arranged):
         sg.large.Rows(tmp_path)
 
 
+def test_batches_that_would_not_fit_are_refused(arranged, monkeypatch):
+    with pytest.raises(MemoryError, match=r"drawing batches within memory_limit=10 bytes leaves too little"):
+        sg.large.Batches(arranged, 8, memory_limit=10)
+    # Eight blocks, each read with two others of 100 rows; 128 targets of each with 8 neighbours; three inputs.
+    needed = 8 * 5 * (8 * 3 * 100 + 8 * 128 * 9)
+    monkeypatch.setattr("spectrogp.large.batches.room", lambda *_: needed)
+    sg.large.Batches(arranged, 8, reach=2)
+    message = f"takes {needed + 32000} bytes, and memory_limit leaves {needed} .*: raise it, or lower reach, blocks"
+    with pytest.raises(MemoryError, match=message):
+        sg.large.Batches(arranged, 8, reach=3)
+    with pytest.raises(MemoryError, match="2400 rows read and 10240 kept"):
+        sg.large.Batches(arranged, 9, reach=2)
+
+
 def test_rows_at_one_place_need_memory_for_all_of_them(tmp_path, small):
     same = {name: np.zeros(ROWS) for name in (*NAMES, "y")}
     pq.write_table(pa.table(same), tmp_path / "rows.parquet")
