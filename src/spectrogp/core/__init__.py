@@ -1,6 +1,6 @@
 """What everything else stands on: precision, checks of arguments, linear algebra, sums over rows, compiled programs."""
 
-from .checks import Key, as_key, as_level, as_numbers, at_least, inputs, naming, refuse_masked, require
+from .checks import Key, as_key, as_level, as_numbers, at_least, inputs, naming, plain_inputs, refuse_masked, require
 from .chunking import chunked_sum, in_blocks, rows_divided, rows_shared, sharing_rows
 from .compilation import SOON, cache_by_default, cache_compilations, share_compilations
 from .entry_points import entry_point, precision, refuse_forked, traced
@@ -34,6 +34,7 @@ __all__ = [
     "keep_freed_memory",
     "naming",
     "one_blas_thread",
+    "plain_inputs",
     "precision",
     "program_threads",
     "refuse_forked",
