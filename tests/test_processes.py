@@ -185,7 +185,7 @@ with sg.distributed({}) as group:
 
 
 def grouped(arguments, count=1, **environment):
-    """Processes that only begin and end as a group, with the environment of each: what they said, and how they ended."""
+    """Processes that only begin and end as a group, each with its environment: what they said, and how they ended."""
     words = [sys.executable, "-c", GROUP.format(arguments)]
     plain = {name: value for name, value in os.environ.items() if name.split("_")[0] not in ("SLURM", "OMPI")}
     started = [
