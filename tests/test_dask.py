@@ -84,7 +84,16 @@ def test_the_command_uses_a_scheduler(client, tmp_path):
     table = table_of(tones(3) | {"constant": BAD["constant"][:2]})
     lines = ["station,t,y", *(",".join(map(str, row)) for row in zip(*table.values(), strict=True))]
     (tmp_path / "data.csv").write_text("\n".join(lines))
-    words = ["fit", tmp_path / "data.csv", "--by", "station", "--scheduler", client.scheduler.address, "--out", tmp_path]
+    words = [
+        "fit",
+        tmp_path / "data.csv",
+        "--by",
+        "station",
+        "--scheduler",
+        client.scheduler.address,
+        "--out",
+        tmp_path,
+    ]
     words += ["--quick", "--kernel", "sm", "--inference", "map"]
     done = CliRunner().invoke(app, list(map(str, words)))
     assert done.exit_code == 0, done.output
