@@ -31,7 +31,7 @@ from rich.console import Console
 
 import spectrogp as sg
 
-from . import together
+from . import schedule, together
 from .measure import processor
 
 console = Console(highlight=False)
@@ -298,6 +298,7 @@ def main() -> None:
                 for rows in (1e6, 1e7, 1e8, 1e9)
             },
         )
+        keep("hours of one fit by simulation", schedule.table())
     if "together" in options.parts:
         keep("one fit by two processes", together.measured(50_000, 5_000))
 

@@ -7,9 +7,13 @@ import subprocess
 import sys
 import zlib
 
+import numpy as np
 import pytest
+from benchmarks.measure import counting_programs
 
-from spectrogp.core import cache_compilations, compilation
+from spectrogp.core import cache_compilations, compilation, plain_inputs
+from spectrogp.files import Columns
+from spectrogp.many.one import Task, fit_signal
 
 PROGRAM = """
 import sys
@@ -137,3 +141,30 @@ def test_processes_side_by_side_hand_their_programs_on(tmp_path, monkeypatch):
     assert (other / "jit_f-cache").read_bytes() == content
     assert not (other / "jit_g-cache").exists()
     assert len(list(shared.glob("*-cache.*"))) == 1
+
+
+def test_inputs_of_any_length_are_checked_without_a_program():
+    with counting_programs() as built:
+        for rows in (23, 29, 31):
+            assert plain_inputs(np.linspace(0.0, 1.0, rows)).shape == (rows, 1)
+    assert not built
+
+
+def programs_of(rows):
+    """How many programs the default fit of a tone of so many rows compiles."""
+    rng = np.random.default_rng(rows)
+    t = np.sort(rng.uniform(0.0, 10.0, rows))
+    y = np.cos(2.0 * np.pi * 0.7 * t) + 0.05 * rng.normal(size=rows)
+    with counting_programs() as built:
+        row = fit_signal(Task(Columns(("t",), "y"), {"random_state": 0}, 1.0, 0.9), {"t": t, "y": y})
+    assert "failure" not in row
+    np.testing.assert_allclose(row["frequency"], [0.7], rtol=0.01)
+    return len(built)
+
+
+@pytest.mark.slow
+def test_signals_of_any_length_share_programs():
+    """Rows are filled up to one of a few sizes: once these were met, other lengths compile nothing."""
+    first, *sizes = (programs_of(rows) for rows in (400, 311, 200))
+    assert sum(sizes) < 0.2 * first
+    assert [programs_of(rows) for rows in (237, 350, 220)] == [0, 0, 0]

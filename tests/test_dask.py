@@ -13,8 +13,10 @@ import numpy as np
 import pytest
 from joblib import parallel_config
 from sklearn.model_selection import GridSearchCV, KFold
+from typer.testing import CliRunner
 
 import spectrogp as sg
+from spectrogp.cli import app
 from spectrogp.many import results as data_sets
 from test_many import BAD, QUICK, names_in, table_of, tone, tones, wait_for
 
@@ -75,6 +77,28 @@ def test_a_worker_that_is_killed_loses_nothing(client, tmp_path):
     assert set(failures) == set(BAD)
     direct = sg.SpectralGPRegressor(**QUICK).fit(*tone(3)).instantaneous_frequency(np.zeros(1)).mean
     np.testing.assert_allclose(rows["frequency"][3].as_py(), direct[0], rtol=1e-9)
+
+
+@pytest.mark.slow
+def test_the_command_uses_a_scheduler(client, tmp_path):
+    table = table_of(tones(3) | {"constant": BAD["constant"][:2]})
+    lines = ["station,t,y", *(",".join(map(str, row)) for row in zip(*table.values(), strict=True))]
+    (tmp_path / "data.csv").write_text("\n".join(lines))
+    words = [
+        "fit",
+        tmp_path / "data.csv",
+        "--by",
+        "station",
+        "--scheduler",
+        client.scheduler.address,
+        "--out",
+        tmp_path,
+    ]
+    words += ["--quick", "--kernel", "sm", "--inference", "map"]
+    done = CliRunner().invoke(app, list(map(str, words)))
+    assert done.exit_code == 0, done.output
+    assert "4 signals: 3 with components, 1 failed" in done.output
+    assert sorted(names_in(tmp_path / "signals")) == ["constant", *tones(3)]
 
 
 @pytest.mark.slow

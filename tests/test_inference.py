@@ -293,7 +293,7 @@ def test_lbfgs_by_threads_ends_where_one_does(data, monkeypatch):
     start = model(NeighbourGP)
     one = maximise_lbfgs(start, near(data)(start))
     monkeypatch.setattr("spectrogp.inference.dividing.LEAST", 1)
-    monkeypatch.setattr("spectrogp.inference.dividing.cores", lambda: 2)
+    monkeypatch.setattr("spectrogp.inference.dividing.program_threads", lambda: 2)
     two = maximise_lbfgs(start, near(data)(start))
     np.testing.assert_allclose(two.history[-1], one.history[-1], rtol=1e-9)
 

@@ -186,7 +186,7 @@ def test_starts_by_threads_are_those_of_one(chirp, initial, monkeypatch):
     ]
     found = []
     for workers in (1, 2):
-        monkeypatch.setattr("spectrogp.initialise.compare.cores", lambda workers=workers: workers)
+        monkeypatch.setattr("spectrogp.initialise.compare.program_threads", lambda workers=workers: workers)
         found.append(best_of(models, data, steps=4, key=0))
     one, two = found
     np.testing.assert_allclose(two.evidence, one.evidence, rtol=1e-9)

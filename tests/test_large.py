@@ -100,6 +100,19 @@ def test_single_precision_halves_the_disk_and_rounds(tmp_path, arranged):
     np.testing.assert_array_equal(whole(short)[1], whole(arranged)[1].astype(np.float32))
 
 
+def test_directories_may_be_named_by_columns(tmp_path, small):
+    given = table(1000)
+    for s in (1, 2):
+        place = tmp_path / "rows" / f"s={s}"
+        place.mkdir(parents=True)
+        pq.write_table(pa.table({"a": given["a"], "y": given["y"]}), place / "part.parquet")
+    rows = sg.large.arrange(tmp_path / "rows", tmp_path / "arranged", x=["a", "s"], y="y")
+    X, y, _ = whole(rows)
+    order = np.lexsort((X[:, 0], X[:, 1]))
+    np.testing.assert_array_equal(X[order, 1], np.repeat([1.0, 2.0], 1000))
+    np.testing.assert_array_equal(y[order], np.tile(given["y"][np.argsort(given["a"])], 2))
+
+
 def exact(rows, m):
     """Every row given its exact nearest before it on the curve."""
     data = Data(*whole(rows))
@@ -192,6 +205,12 @@ def test_a_fit_goes_on_from_its_checkpoint_and_predicts_the_function(tmp_path, a
     [
         ({"y": np.append(np.zeros(ROWS - 1), np.nan)}, {}, ValueError, r"column 'y', row 3000, has no finite value"),
         ({"b": np.full(ROWS, "text")}, {}, ValueError, r"column 'b' of .* must have numbers"),
+        (
+            {"b": np.arange(ROWS).astype("datetime64[ms]")},
+            {},
+            ValueError,
+            r"'b' of .* must have numbers, got timestamp\[ms\]: subtract an origin .* number of seconds or days",
+        ),
         ({}, {"y": "z"}, ValueError, r"has no column 'z'; it has \['a', 'b', 'c', 'y', 'e'\]"),
         ({}, {"x": ()}, ValueError, r"x must name between 1 and 16 columns, got 0"),
         ({}, {"dtype": "int8"}, ValueError, r"dtype must be 'float64' or 'float32', got 'int8'"),
@@ -216,6 +235,20 @@ def test_directories_that_exist_or_do_not_are_refused(tmp_path, arranged):
         sg.large.arrange(tmp_path / "rows.parquet", arranged.path, x=NAMES, y="y")
     with pytest.raises(ValueError, match=r"is no directory of arranged rows .*; spectrogp.large.arrange makes one"):
         sg.large.Rows(tmp_path)
+
+
+def test_batches_that_would_not_fit_are_refused(arranged, monkeypatch):
+    with pytest.raises(MemoryError, match=r"drawing batches within memory_limit=10 bytes leaves too little"):
+        sg.large.Batches(arranged, 8, memory_limit=10)
+    # Eight blocks, each read with two others of 100 rows; 128 targets of each with 8 neighbours; three inputs.
+    needed = 8 * 5 * (8 * 3 * 100 + 8 * 128 * 9)
+    monkeypatch.setattr("spectrogp.large.batches.room", lambda *_: needed)
+    sg.large.Batches(arranged, 8, reach=2)
+    message = f"takes {needed + 32000} bytes, and memory_limit leaves {needed} .*: raise it, or lower reach, blocks"
+    with pytest.raises(MemoryError, match=message):
+        sg.large.Batches(arranged, 8, reach=3)
+    with pytest.raises(MemoryError, match="2400 rows read and 10240 kept"):
+        sg.large.Batches(arranged, 9, reach=2)
 
 
 def test_rows_at_one_place_need_memory_for_all_of_them(tmp_path, small):

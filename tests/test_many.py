@@ -84,6 +84,12 @@ def test_a_row_says_what_the_fit_says():
     np.testing.assert_allclose(row["frequency_lower"], np.median(band.lower, axis=0), rtol=1e-12)
     np.testing.assert_allclose(row["frequency_upper"], np.median(band.upper, axis=0), rtol=1e-12)
     np.testing.assert_allclose(row["frequency"], 0.7, rtol=0.02)
+    values = direct.posterior_.local_functions(
+        (at[:, None] - direct.X_mean_) / direct.X_scale_, max_draws=200
+    ).amplitude
+    ends = np.median(np.quantile(direct.y_scale_ * values, [0.05, 0.95], axis=0), axis=1)
+    np.testing.assert_allclose([row["amplitude_lower"], row["amplitude_upper"]], ends, rtol=1e-9)
+    assert row["amplitude_lower"] < row["amplitude"] < row["amplitude_upper"]
     noise = direct.model_.realise().noise_at(np.zeros((1, 1)), 0.0)[1]
     np.testing.assert_allclose(row["noise"], direct.y_scale_ * np.asarray(noise).item(), rtol=1e-12)
     assert row["cpu_seconds"] > 0
@@ -315,7 +321,7 @@ def test_processes_fit_what_one_fit_does(fitted):
         assert (row["station"], row["failure"], row["components"]) == (name, None, 1)
         direct = estimator().fit(*tone(number)).instantaneous_frequency(np.zeros(1)).mean
         np.testing.assert_allclose(row["frequency"], direct[0], rtol=1e-9)
-        assert row["frequency_lower"] is None  # an optimum alone has no bands
+        assert row["frequency_lower"] is row["amplitude_lower"] is None  # an optimum alone has no bands
 
 
 def test_bad_signals_are_rows_with_reasons(fitted):

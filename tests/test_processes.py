@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import socket
 import subprocess
 import sys
 import time
@@ -16,6 +18,7 @@ import pytest
 import fit_together
 import spectrogp as sg
 from spectrogp.core import chunked_sum, entry_point, rows_shared
+from spectrogp.processes import __main__ as launcher
 
 SCRIPT = str(Path(fit_together.__file__))
 
@@ -172,3 +175,82 @@ def test_a_group_comes_before_everything_else():
         sg.distributed("127.0.0.1:1", 1, 0),
     ):
         pass
+
+
+GROUP = """
+import spectrogp as sg
+with sg.distributed({}) as group:
+    print(group)
+"""
+
+
+def grouped(arguments, count=1, **environment):
+    """Processes that only begin and end as a group, each with its environment: what they said, and how they ended."""
+    words = [sys.executable, "-c", GROUP.format(arguments)]
+    plain = {name: value for name, value in os.environ.items() if name.split("_")[0] not in ("SLURM", "OMPI")}
+    started = [
+        subprocess.Popen(  # noqa: S603
+            words,
+            env=plain | {name: str(value).format(k=k) for name, value in environment.items()},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for k in range(count)
+    ]
+    try:
+        return [(*process.communicate(timeout=120), process.returncode) for process in started]
+    finally:
+        for process in started:
+            process.kill()
+
+
+def free_port(low, high):
+    for port in range(low, high):
+        with socket.socket() as free:
+            try:
+                free.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise OSError("no port is free")
+
+
+def test_auto_is_what_slurm_says():
+    first = 2**16 - 2**12  # JAX takes the port from the number of the job
+    step = {"SLURM_STEP_NODELIST": "127.0.0.1", "SLURM_NTASKS": 2, "SLURM_STEP_NUM_TASKS": 2}
+    mine = {"SLURM_JOB_ID": free_port(first + 700, 2**16) - first, "SLURM_PROCID": "{k}", "SLURM_LOCALID": "{k}"}
+    for k, (said, errors, code) in enumerate(grouped("'auto'", 2, **step, **mine)):
+        assert (said, code) == (f"Group(index={k}, count=2)\n", 0), errors
+
+
+def test_auto_without_a_launcher_says_what_to_give():
+    ((_, errors, code),) = grouped("'auto'")
+    assert code == 1
+    assert "found none of the launchers that JAX knows (Slurm, Open MPI, Kubernetes): give each process" in errors
+
+
+def test_two_devices_of_one_process_are_refused_on_cpus():
+    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=2"
+    address = f"127.0.0.1:{free_port(2**15, 2**16)}"
+    given = {launcher.COORDINATOR: address, launcher.COUNT: 2, launcher.INDEX: "{k}"}
+    for _, errors, code in grouped("", 2, XLA_FLAGS=flags, **given):
+        assert code != 0
+        assert "on CPUs a process has one device, and here are 2" in errors
+
+
+@pytest.mark.parametrize("end", ["sys.exit(75)", "os.kill(os.getpid(), signal.SIGABRT)"])
+def test_a_process_that_fell_silent_is_named(end, monkeypatch, capsys):
+    """Of two, one has lost the other, as it says or by JAX's hand; the other neither fails nor ends."""
+    monkeypatch.setattr(launcher, "_GRACE", 0.5)
+    lost = subprocess.Popen([sys.executable, "-c", f"import os, signal, sys; {end}"])  # noqa: S603
+    silent = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    try:
+        assert launcher._watch([lost, silent]) == 75
+    finally:
+        silent.kill()
+        silent.wait()
+    said = capsys.readouterr().err
+    assert "process 1 of 2 still runs, and the others have lost it: it fell silent" in said
+    assert "process 0" not in said
+    assert silent.returncode == -signal.SIGKILL

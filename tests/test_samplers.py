@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -12,8 +13,9 @@ import pytest
 from benchmarks.measure import counting_programs
 from scipy.special import polygamma
 
-from spectrogp.core import cores, side_by_side
+from spectrogp.core import cores, program_threads, side_by_side
 from spectrogp.inference import NUTS, SAMPLERS, SGHMC, AbstractSampler, Run, mean_error, sample, std_error
+from spectrogp.inference.dividing import parts_of
 from spectrogp.models import AbstractObjective, Data
 from spectrogp.parameters import Real
 
@@ -173,6 +175,17 @@ def test_cores_are_no_more_than_were_told(told, most, monkeypatch):
     mine = cores()
     monkeypatch.setenv("NPROC", told)
     assert cores() == min(mine, most)
+
+
+@pytest.mark.parametrize("backend", ["gpu", "tpu"])
+def test_one_thread_serves_an_accelerator(backend, monkeypatch):
+    """However many cores its host has; and what is left to the CPU has them all."""
+    monkeypatch.setattr("spectrogp.core.threads.cores", lambda: 64)
+    large, rows = SimpleNamespace(pairs=lambda _: 2**18), Data(np.zeros((100, 1)), np.zeros(100))
+    assert program_threads() == parts_of(large, rows, None, None) == 64
+    monkeypatch.setattr(jax, "default_backend", lambda: backend)
+    assert program_threads() == 1
+    assert parts_of(large, rows, None, None) == 1
 
 
 def test_threads_share_no_further():

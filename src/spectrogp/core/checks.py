@@ -61,7 +61,17 @@ def as_numbers(value: Any, name: str, shape: tuple[int, ...] | None = None) -> n
 
 
 def inputs(X: Any, name: str = "X") -> Array:
-    """Inputs as a finite array ``[n, d]``; a list of n numbers is one column."""
+    """Inputs as a finite array ``[n, d]`` of JAX; a list of n numbers is one column."""
+    return jnp.asarray(_columns(X, name))
+
+
+def plain_inputs(X: Any, name: str = "X") -> np.ndarray:
+    """The same as an array of NumPy, without JAX: it would compile a small program for every number of rows."""
+    return np.asarray(_columns(X, name))
+
+
+def _columns(X: Any, name: str) -> Any:
+    """Inputs ``[n, d]``, checked: an array of JAX where they are traced, else of NumPy."""
     try:
         # Inside the caller's jit a float32 input stays float32; from plain Python the library's precision decides.
         array: Any
@@ -82,7 +92,7 @@ def inputs(X: Any, name: str = "X") -> Array:
         )
     if not traced(array):
         require(np.isfinite(array), array, name, "finite")
-    return jnp.asarray(array)
+    return array
 
 
 def require(accepted: Array | np.ndarray, values: Array | np.ndarray, name: str, expected: str) -> None:

@@ -33,6 +33,14 @@ def cores() -> int:
     return min(mine, int(told)) if told.isdigit() and int(told) else mine
 
 
+def program_threads() -> int:
+    """The threads that may share compiled programs: one on every core, and one alone where they run on an accelerator.
+
+    It begins JAX, unlike ``cores``; of one device several threads would only wait for each other.
+    """
+    return cores() if jax.default_backend() == "cpu" else 1
+
+
 def compute_in_callers() -> None:
     """Let programs run in the threads that call them, in a process of ours: a command, or a worker for many signals.
 
@@ -119,5 +127,5 @@ def in_pieces(function: Callable[[Any], Any], rows: Any, size: int, shared: Any)
     starts = range(0, count, size)
     with one_blas_thread():
         alone = [piece(0)] if is_new("in_pieces", (some(0), shared)) else []
-        parts = alone + side_by_side(piece, starts[len(alone) :], cores())
+        parts = alone + side_by_side(piece, starts[len(alone) :], program_threads())
     return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..core import entry_point, inputs
+from ..core import entry_point, plain_inputs
 from ..posterior import Outputs, Posterior
 from .diagnostics import CONVERGED_RHAT, WORTH, bulk_ess, energy_fraction, rhat, statistics_complaints, tail_ess
 
@@ -123,7 +123,7 @@ def diagnose(posterior: Posterior, data: Any, X: ArrayLike) -> Diagnosis:
     if draws < 4:
         sentence = f"only {draws} draws of each chain were made: too few to say anything of them"
         return Diagnosis(chains, draws, (), 0, None, (sentence,))
-    X = np.asarray(inputs(X))
+    X = plain_inputs(X)
     statistics = posterior.statistics
     return Diagnosis(
         chains,

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax import Array
 from jaxtyping import PyTree
 
-from ..core import cores, is_new, one_blas_thread, rows_divided, sharing_rows, side_by_side
+from ..core import is_new, one_blas_thread, program_threads, rows_divided, sharing_rows, side_by_side
 from ..models import AbstractObjective
 
 LEAST = 2**18  # covariances that a thread has to compute, at least: fewer are done sooner than handed out
@@ -30,13 +30,13 @@ def parts_of(model: AbstractObjective, data: Any, rows: int | None, workers: int
         model: What is maximised.
         data: What it is fitted to.
         rows: Rows of a minibatch; None for all.
-        workers: How many threads there may be; None for one on every core.
+        workers: How many threads there may be; None for one on every core, of CPUs.
     """
     pairs = 0 if sharing_rows() else model.pairs(data)
     if not pairs:
         return 1
     work = pairs * (round(data.size / data.scale) if rows is None else rows)
-    return max(1, min(cores() if workers is None else workers, work // LEAST))
+    return max(1, min(program_threads() if workers is None else workers, work // LEAST))
 
 
 class Divided:

@@ -14,7 +14,7 @@ from jax import Array
 from jaxtyping import PyTree
 from threadpoolctl import threadpool_limits
 
-from ..core import Key, Module, as_key, at_least, cores, entry_point, side_by_side
+from ..core import Key, Module, as_key, at_least, entry_point, program_threads, side_by_side
 from ..models import AbstractObjective
 from ..parameters import Role, partition
 from ..posterior import Posterior
@@ -228,7 +228,7 @@ class _Chains(AbstractStep):
             moved, records = alone.advance(state[chain], start, stop, data, chunk, None)
             return moved, jax.tree.map(np.asarray, records)  # which waits for them
 
-        workers = min(len(state), cores() if workers is None else workers)
+        workers = min(len(state), program_threads() if workers is None else workers)
         if workers > 1:
             one(0, start)  # no steps: threads that find no program would each compile it
         moved, records = zip(*side_by_side(one, range(len(state)), workers), strict=True)

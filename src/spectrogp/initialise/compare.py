@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core import Key, cores, one_blas_thread, side_by_side
+from ..core import Key, one_blas_thread, program_threads, side_by_side
 from ..inference import Run, laplace_marginal_likelihood, maximise, whole
 
 RUN = Run(chunk=50)  # as ``maximise`` has it
@@ -55,7 +55,7 @@ def best_of(models: Sequence[Any], data: Any, *, steps: int = 100, key: Key, **o
         except FloatingPointError as failure:
             return np.nan, failure
 
-    workers = min(cores(), len(models))
+    workers = min(program_threads(), len(models))
     with one_blas_thread() if workers > 1 else nullcontext():
         if workers > 1:  # one step, for the programs: threads that find none would each compile them
             fitted(models[0], 1, 1, run=dataclasses.replace(options.get("run", RUN), progress=None))

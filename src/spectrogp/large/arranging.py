@@ -44,7 +44,7 @@ def arrange(
     takes as much room on the disk as the arrays for the result, and as much again until it is done.
 
     Args:
-        table: A Parquet file, or a directory of Parquet files.
+        table: A Parquet file, or a directory of Parquet files; directories in it may be named ``column=value``.
         out: The directory to make; it must not exist.
         x: Columns of inputs, one or more.
         y: Column of outputs.
@@ -110,10 +110,13 @@ def batches_of(table: FilePath, names: Sequence[str], size: int) -> Iterator[np.
     arrow_for(table)
     import pyarrow.dataset as ds
 
-    found = ds.dataset(table, format="parquet")
+    # The directories above a single file say nothing about its columns.
+    found = ds.dataset(table, format="parquet", partitioning="hive" if Path(table).is_dir() else None)
     absent = [name for name in names if name not in found.schema.names]
     if absent:
         raise ValueError(f"{printable(str(table))} has no column {absent[0]!r}; it has {found.schema.names}")
+    for name in names:
+        _refuse_others(name, found.schema.field(name).type, table)
     done = 0
     # Else the scanner keeps whole files in memory, as it goes through them.
     streamed = ds.ParquetFragmentScanOptions(pre_buffer=False, use_buffered_stream=True)
@@ -132,6 +135,18 @@ def batches_of(table: FilePath, names: Sequence[str], size: int) -> Iterator[np.
         done += len(rows)
         if len(rows):
             yield rows
+
+
+def _refuse_others(name: str, kind: Any, table: FilePath) -> None:
+    """Refuse a column whose type is none of numbers: times would be whatever unit the file has, since 1970."""
+    import pyarrow.types as of
+
+    if of.is_integer(kind) or of.is_floating(kind) or of.is_decimal(kind) or of.is_boolean(kind):
+        return
+    message = f"column {name!r} of {printable(str(table))} must have numbers, got {kind}"
+    if of.is_temporal(kind):
+        message += ": subtract an origin and give what remains as a number of seconds or days"
+    raise ValueError(message)
 
 
 def _surveyed(table: FilePath, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray, int, np.ndarray]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..core import at_least
 from ..models import Data, Neighbourhoods, mean_lengthscales
+from .memory import room
 from .rows import Rows
 
 _SOME = 200  # blocks that stand for all where a kernel is averaged over them
@@ -30,6 +31,8 @@ class Batches:
         every: After how many steps they are drawn anew.
         reach: Blocks besides its own that neighbours of a row may come from.
         metric: "lengthscale", near in scaled inputs, or "correlation", near under the kernel.
+        memory_limit: Bytes of resident memory that the process may reach, at most; a GiB more than it has now when left
+            out. A batch whose rows would need more is refused.
         seed: Of the draws.
     """
 
@@ -43,13 +46,26 @@ class Batches:
         every: int = 10,
         reach: int = 12,
         metric: Literal["correlation", "lengthscale"] = "lengthscale",
+        memory_limit: int | None = None,
         seed: int = 0,
     ) -> None:
         at_least(1, m=m, blocks=blocks, targets=targets, every=every)
         at_least(0, reach=reach, seed=seed)
         self.rows, self.m, self.blocks, self.targets = rows, m, min(blocks, rows.blocks), targets
         self.every, self.reach, self.metric, self.seed = every, reach, metric, seed
+        self._require_room(memory_limit)
         self._some = np.arange(_SOME) * rows.blocks // _SOME  # always as many: one program
+
+    def _require_room(self, memory_limit: int | None) -> None:
+        """Refuse batches whose rows would not fit: those that are read around each block, and those that are kept."""
+        read = self.blocks * min(self.reach + 1, self.rows.blocks) * int(np.max(np.diff(self.rows.edges)))
+        kept = self.blocks * self.targets * (self.m + 1)
+        needed, left = 8 * (len(self.rows.x) + 2) * (read + kept), room(memory_limit, "drawing batches")
+        if needed > left:
+            raise MemoryError(
+                f"a batch of {read} rows read and {kept} kept takes {needed} bytes, and memory_limit leaves {left} for "
+                "it: raise it, or lower reach, blocks, targets or m"
+            )
 
     def __call__(self, model: Any) -> Neighbourhoods:
         """The first batch, under a model's kernel."""

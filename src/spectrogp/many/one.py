@@ -13,6 +13,7 @@ import numpy as np
 from ..core import compute_in_callers, keep_freed_memory, share_compilations
 from ..estimator import SpectralGPRegressor, inputs_along, local_functions, with_times
 from ..files import Columns
+from ..posterior import Band
 
 LEAST = 8  # different inputs, below which nothing is looked for in a signal
 POINTS = 100  # along a signal, at which its frequencies and amplitudes are read
@@ -90,7 +91,8 @@ def _found(estimator: SpectralGPRegressor, task: Task) -> dict[str, Any]:
     frequency = frequency.map(lambda part: part * task.size)
     middle, low, high = (None if part is None else np.median(part, axis=0) for part in frequency)
     count = frequency.mean.shape[1]
-    amplitude = local_functions(estimator, at, (task.size,)).amplitude[:, :, :count]
+    amplitude = Band.over(local_functions(estimator, at, (task.size,)).amplitude[:, :, :count], task.level)
+    size, weakest, strongest = (None if part is None else np.median(part, axis=0) for part in amplitude)
     noise = estimator.model_.realise().noise_at((at - estimator.X_mean_) / estimator.X_scale_, 0.0)[1]
     judged = estimator.diagnostics_.get("block_out", {})
     return {
@@ -101,7 +103,9 @@ def _found(estimator: SpectralGPRegressor, task: Task) -> dict[str, Any]:
         "frequency_upper": high,
         "frequency_least": np.min(frequency.mean, axis=0),
         "frequency_most": np.max(frequency.mean, axis=0),
-        "amplitude": np.median(np.mean(amplitude, axis=0), axis=0),
+        "amplitude": size,
+        "amplitude_lower": weakest,
+        "amplitude_upper": strongest,
         "noise": float(estimator.y_scale_ * np.sqrt(np.mean(np.asarray(noise) ** 2))),
         "r2": judged.get("r2"),
         "coverage": judged.get("coverage"),

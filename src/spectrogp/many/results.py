@@ -37,6 +37,8 @@ def schema_of(keys: Any) -> Any:
         "frequency_least": several,
         "frequency_most": several,
         "amplitude": several,
+        "amplitude_lower": several,
+        "amplitude_upper": several,
         "noise": number,
         "r2": number,
         "coverage": number,

@@ -19,7 +19,7 @@ from jax import Array
 from jax.flatten_util import ravel_pytree
 from jaxtyping import PyTree
 
-from ..core import SOON, cores, entry_point, side_by_side
+from ..core import SOON, entry_point, program_threads, side_by_side
 from ..parameters import GridFunctionGroup, log_prior, partition
 from .channels import ChannelGP
 from .information import information, innovations
@@ -138,7 +138,7 @@ class Lanes:
         # A program of short loops uses one core: others run beside it. The very first, alone, compiles for all.
         alone = [] if self._compiled else [some(starts[0])]
         self._compiled = True
-        parts = alone + side_by_side(some, starts[len(alone) :], cores())
+        parts = alone + side_by_side(some, starts[len(alone) :], program_threads())
         values, slopes = zip(*parts, strict=True)
         return np.concatenate(values), np.concatenate(slopes)
 

@@ -12,7 +12,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike
 
-from ..core import SOON, Key, as_key, at_least, inputs, traced
+from ..core import SOON, Key, as_key, at_least, inputs, plain_inputs, traced
 from ..kernels import AbstractKernel, MaternPhase, Sum
 from ..parameters import as_parameter
 from . import filtering
@@ -84,7 +84,7 @@ class MarkovGP(AbstractModel):
             data: Rows of one input.
             X: Inputs ``[t, 1]`` at which the function is wanted, or None.
         """
-        wanted = None if X is None else np.asarray(inputs(X))
+        wanted = None if X is None else plain_inputs(X)
         rows = data.size + (0 if wanted is None else len(wanted))
         if rows <= SINGLE:
             return Timeline.of(data, wanted)

@@ -14,7 +14,7 @@ from jax import Array
 from jaxtyping import PyTree
 from numpy.typing import ArrayLike
 
-from ..core import Key, Module, as_key, at_least, inputs, traced
+from ..core import Key, Module, as_key, at_least, inputs, plain_inputs, traced
 from ..models import BLOCK, Gaussian, Moments, as_outputs, require_joint
 from ..parameters import partition
 from .band import Band
@@ -107,7 +107,7 @@ class Posterior(Module):
             X: Inputs ``[n, d]``, or ``[n]`` for one input dimension, at which frequencies are compared.
         """
         self._require_draws()
-        seen, _ = self.map(LocalFunctions(np.asarray(inputs(X))))
+        seen, _ = self.map(LocalFunctions(plain_inputs(X)))
         frequency, weight = (np.asarray(part).reshape(-1, *part.shape[2:]) for part in (seen.frequency, seen.weight))
         order = matched(frequency, weight, int(np.argmax(self.log_joint)))
         plain = np.array_equal(order, np.broadcast_to(np.arange(order.shape[1]), order.shape))
@@ -183,7 +183,7 @@ class Posterior(Module):
                 ``HeavyTailed`` is taken for Gaussian with the same variance in them.
             max_draws: Draws to mix over, at most.
         """
-        X = np.asarray(inputs(X))
+        X = plain_inputs(X)
         rows = filled(len(X))
         error = np.broadcast_to(np.asarray(error, X.dtype), (len(X),))[rows]
         y = None if y is None else np.asarray(as_outputs(y, X))[rows]
@@ -271,7 +271,7 @@ class Posterior(Module):
             max_draws: Draws to use, at most.
         """
         require_joint(len(np.asarray(X)), min(max_draws, self.log_joint.size))
-        prepared, X = self._prepared(data, X), np.asarray(inputs(X))
+        prepared, X = self._prepared(data, X), plain_inputs(X)
         if prepared is data:
             means, covariances, noises = self.read(JointOutputs(data, X), max_draws=max_draws)
         else:  # such a model looks at values, which one program for all draws cannot
@@ -313,7 +313,7 @@ class Posterior(Module):
             level: Probability of the credible interval.
             max_draws: Draws to use, at most.
         """
-        reading = Components(self._prepared(data, X), np.asarray(inputs(X)))
+        reading = Components(self._prepared(data, X), plain_inputs(X))
         moments = self._read_components(reading, 0, max_draws).mixed()
         return Band.normal(moments.mean, moments.std, level).map(np.transpose)
 
@@ -329,7 +329,7 @@ class Posterior(Module):
             options: Further arguments of ``spectrogp.spectrogram``.
             max_draws: Draws to use, at most.
         """
-        reading = Spectrogram(np.asarray(inputs(X)), np.asarray(frequency), **options)
+        reading = Spectrogram(plain_inputs(X), np.asarray(frequency), **options)
         return self.band(reading, level, max_draws=max_draws)
 
     def local_frequency(self, X: ArrayLike, level: float = 0.9, *, max_draws: int = MAX_DRAWS) -> Band:
@@ -343,7 +343,7 @@ class Posterior(Module):
             level: Probability of the credible interval.
             max_draws: Draws to use, at most.
         """
-        X = np.asarray(inputs(X))
+        X = plain_inputs(X)
         parts = []
         for start in range(0, len(X), CHUNK):
             part = X[start : start + CHUNK]
@@ -358,11 +358,11 @@ class Posterior(Module):
             X: Inputs ``[t, d]``, or ``[t]`` for one input dimension.
             max_draws: Draws to use, at most.
         """
-        return LocalDraws.of(self._read_components(LocalFunctions(np.asarray(inputs(X))), 1, max_draws))
+        return LocalDraws.of(self._read_components(LocalFunctions(plain_inputs(X)), 1, max_draws))
 
     def _prepared(self, data: Any, X: ArrayLike) -> Any:
         """What predictions at X need besides the draws, as the most probable of these sees it."""
-        return self.most_probable().prepare(data, np.asarray(inputs(X)))
+        return self.most_probable().prepare(data, plain_inputs(X))
 
     def _models(self) -> list[Any]:
         chains, length = self.log_joint.shape

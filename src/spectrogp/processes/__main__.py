@@ -52,13 +52,19 @@ def _watch(running: list[subprocess.Popen[bytes]]) -> int:
     failed = {k: code for k, code in enumerate(codes) if code}
     if not failed:
         return 0
-    # Those that lost another one are not the reason, unless there is no other.
-    reasons = {k: code for k, code in failed.items() if code not in (LOST, -signal.SIGABRT)} or failed
+    # Those that lost another one are not the reason, unless there is no other: neither one that failed, nor one that
+    # still runs and gives no sign of life.
+    reasons = {k: code for k, code in failed.items() if code not in (LOST, -signal.SIGABRT)}
+    silent = [] if reasons else [k for k, code in enumerate(codes) if code is None]
+    for k in silent:
+        say(f"process {k} of {len(running)} still runs, and the others have lost it: it fell silent")
+    if not reasons and not silent:
+        reasons = failed
     for k, code in reasons.items():
         how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"failed with exit code {code}"
         say(f"process {k} of {len(running)} {how}")
     say("all processes have ended; start them again, and a checkpoint goes on")
-    code = next(iter(reasons.values()))
+    code = next(iter(reasons.values()), LOST)
     return code if code > 0 else 128 - code
 
 

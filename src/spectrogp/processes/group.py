@@ -123,6 +123,14 @@ def _begin(coordinator: str | None, processes: int, index: int) -> Group:
             **({} if coordinator == "auto" else where),  # type: ignore[arg-type]
             heartbeat_timeout_seconds=_HEARTBEAT,
         )
+    except ValueError as error:
+        if coordinator != "auto" or "should be defined" not in str(error):
+            raise
+        raise ValueError(
+            "distributed('auto') found none of the launchers that JAX knows (Slurm, Open MPI, Kubernetes): give each "
+            "process the address of the first, how many there are and which it is, distributed('host:1234', 2, 0), or "
+            "start them by python -m spectrogp.processes"
+        ) from error
     except RuntimeError as error:
         if "before" not in str(error) and "once" not in str(error):
             raise

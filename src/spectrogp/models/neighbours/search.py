@@ -19,7 +19,7 @@ from jax import Array
 from jaxtyping import PyTree
 from scipy.spatial import cKDTree
 
-from ...core import cores, entry_point, side_by_side
+from ...core import entry_point, program_threads, side_by_side
 from ...kernels import AbstractKernel
 from ...spectra import local_spectrum
 
@@ -120,8 +120,8 @@ def _local_block(kernel: AbstractKernel, X: Array) -> tuple[PyTree, Array]:
 
 
 def _after_the_first(function: Callable[[np.ndarray], Any], blocks: list[np.ndarray]) -> list[Any]:
-    """``function`` of every block, by the threads of all cores once the first, which may compile, is done."""
-    return [function(block) for block in blocks[:1]] + side_by_side(function, blocks[1:], cores())
+    """``function`` of every block, by as many threads as serve, once the first, which may compile, is done."""
+    return [function(block) for block in blocks[:1]] + side_by_side(function, blocks[1:], program_threads())
 
 
 def _blocks(size: int, block: int) -> Iterator[np.ndarray]:
