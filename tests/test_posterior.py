@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from benchmarks.measure import counting_programs
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from scipy.special import logsumexp
@@ -132,6 +132,7 @@ def test_quantiles_of_parts_that_are_certain_are_these_parts():
 
 
 @given(st.integers(0, 10_000))
+@example(272)
 @settings(max_examples=30, deadline=None)
 def test_quantiles_of_random_mixtures_have_their_probability(seed):
     rng = np.random.default_rng(seed)
@@ -141,8 +142,11 @@ def test_quantiles_of_random_mixtures_have_their_probability(seed):
     parts = Moments(rng.normal(size=shape) * np.exp(3.0 * rng.normal(size=5)), np.exp(4.0 * rng.normal(size=shape)))
     levels = np.sort(rng.uniform(1e-3, 1.0 - 1e-3, 4))
     found = mixture_quantiles(parts, levels, freedom)
-    below = np.mean(stats.t.cdf(found[:, None], freedom, parts.mean, narrow * np.sqrt(parts.variance)), axis=1)
-    np.testing.assert_allclose(below, np.broadcast_to(levels[:, None], below.shape), rtol=1e-9)
+    scale = narrow * np.sqrt(parts.variance)
+    below = np.mean(stats.t.cdf(found[:, None], freedom, parts.mean, scale), axis=1)
+    # A quantile is found to 1e-12 of itself, or of its probability: in a part much narrower than its mean the first.
+    slope = np.mean(stats.t.pdf(found[:, None], freedom, parts.mean, scale), axis=1)
+    assert np.all(np.abs(below - levels[:, None]) < 1e-9 * levels[:, None] + 2e-12 * np.abs(found) * slope)
     assert np.all(np.diff(found, axis=0) > 0)
 
 
