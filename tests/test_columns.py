@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from spectrogp.files import TableError, chosen_columns
+from spectrogp.files import TableError, chosen_columns, columns_among, read_table
 
-NUMBERS, DATE = "{}.5", "2001-05-3{}"
+NUMBERS, DATE, CLOCK = "{}.5", "2001-05-3{}", "9:0{} pm"
 
 
 def table(path, names, **kinds):
@@ -32,6 +33,10 @@ def table(path, names, **kinds):
         ("when,station,T", {"when": DATE, "station": "Oulu"}, "when", "T", None),
         (",date,co2", {"date": DATE}, "date", "co2", None),  # as pandas writes an index
         ("id,date,co2", {"date": DATE}, "date", "co2", None),
+        ("date,time,v", {"date": DATE, "time": CLOCK}, "date + time", "v", None),
+        ("clock,v,v_err,day", {"day": DATE, "clock": CLOCK}, "day + clock", "v", "v_err"),
+        ("date,hour,v", {"date": DATE}, "date + hour", "v", None),
+        ("when,hour,v", {"when": DATE + " 12:00"}, "when", "v", None),  # which have their times of day
         ("t,y,sigma,note", {"note": "good"}, "t", "y", "sigma"),
         ("t,u,u_err,v_err", {}, "t", "u", "u_err"),
     ],
@@ -84,6 +89,36 @@ def test_the_first_of_two_columns_is_the_input_if_its_values_rise(tmp_path):
     with pytest.raises(TableError, match="the input may be 'mlii' or 'v5': choose by --x NAME; the columns are"):
         chosen_columns(path, None, None, None)
     assert chosen_columns(path, None, "v5", None) == (("mlii",), "v5", None)
+
+
+def test_dates_and_times_of_day_are_read_together(tmp_path):
+    path = tmp_path / "data.csv"
+    path.write_text("date,time,v\n30.05.2001,12:05 AM,1\n30.05.2001,1:05:30.5 p.m.,2\n31.05.2001,,3\n")
+    x = chosen_columns(path, None, None, None).x
+    found = read_table(path, ["v", *x], missing=True)
+    assert list(found) == ["v", "date + time"]
+    expected = np.array(["2001-05-30T00:05", "2001-05-30T13:05:30.5", "NaT"], "M8[us]")
+    np.testing.assert_array_equal(found["date + time"], expected)
+    assert chosen_columns(path, ["date + time"], None, None).y == "v"
+    with pytest.raises(TableError, match=r"column 'date \+ time', row 3: the value is missing"):
+        read_table(path, x)
+    path.write_text("date,hour,v\n2001-05-30,0,1\n2001-05-30,25,2\n")
+    with pytest.raises(TableError, match=r"row 2: expected a time of day, such as 9:05, .* got '25'"):
+        read_table(path, ["date + hour"])
+
+
+@pytest.mark.parametrize("names", ["date,time,v", "date,hour,minute,v"])
+def test_numbers_that_may_be_times_of_day_are_asked_about(tmp_path, names):
+    path = table(tmp_path / "data.csv", names, date=DATE)
+    with pytest.raises(TableError, match=r"the input may be 'date' or 'date \+ .*: choose by --x NAME \(dates alone"):
+        chosen_columns(path, None, None, None)
+    assert chosen_columns(path, ["date"], "v", None).x == ("date",)
+
+
+def test_signals_of_a_table_have_dates_in_one_column():
+    kinds = {"date": "time", "time": "clock", "v": "number"}
+    with pytest.raises(TableError, match="'date' may have its times of day in 'time': make one column of both, or"):
+        columns_among(kinds, None, None, None, "data.csv", lambda _: False)
 
 
 def test_they_are_said_in_words(tmp_path):

@@ -8,6 +8,7 @@ from decimal import Decimal
 
 import numpy as np
 
+from .clocks import is_clock
 from .dates import are_digits_of_dates, as_iso, is_date
 from .errors import Place, TableError, quoted, refuse
 
@@ -60,7 +61,10 @@ def about_separators(text: str) -> str:
 
 
 def kind_of(cells: Sequence[str]) -> str:
-    """What a column holds, by some of its cells: "number", "time", "text", or "nothing" where all are missing."""
+    """What a column holds, by some of its cells: "number", "time" (with its date), "clock" (a time of day alone), "text".
+
+    It is "nothing" where all of them are missing.
+    """
     cells = [cell.strip() for cell in cells]
     kinds = {_kind(cell) for cell in cells} - {"nothing"}
     if kinds == {"number"} and are_digits_of_dates([cell for cell in cells if cell.lower() not in _MISSING]):
@@ -73,6 +77,8 @@ def _kind(text: str) -> str:
         return "nothing"
     if _ISO.fullmatch(text) or is_date(text):
         return "time"
+    if is_clock(text):
+        return "clock"
     return "number" if _is_number(text) or _DECIMAL_COMMA.fullmatch(text) else "text"
 
 

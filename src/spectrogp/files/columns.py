@@ -1,7 +1,8 @@
 """Which columns of a table are inputs, output and error bars: as they are named, or by one rule.
 
 The rule looks at names and kinds. The *input* is the column of times; without one, the column whose name says time
-(time, date, year, jd, t, x …); without one, the first of two columns, if its values rise. *Error bars* are the column
+(time, date, year, jd, t, x …); without one, the first of two columns, if its values rise. Dates whose times of day are
+another column (clocks such as 9:05, or what is called hour) are taken together with these. *Error bars* are the column
 whose name says so (err, error, sigma, uncertainty, e_mag …); they are never an input. The *output* is the one column of
 numbers that is left. A table that leaves a choice is refused, with the columns it has and the option to give.
 """
@@ -16,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .clocks import JOIN, parts_of
 from .errors import TableError, listed, quoted
 from .tables import column_kinds, read_table
 
@@ -26,6 +28,8 @@ _TIMES = frozenset(
         "second seconds sec epoch jd mjd bjd hjd tjd btjd bkjd",
     )
 )
+_HOURS = frozenset(("hour", "hours", "hr", "hrs"))
+_OF_DAY = frozenset(("time", "times", "minute", "minutes", "min", "second", "seconds", "sec"))  # they may be
 _ERRORS = frozenset(re.findall(r"\w+", "e err errs error errors sigma uncertainty uncertainties unc std stdev sd"))
 LARGEST = 1_000  # columns of a table that the rule looks at
 _NUMBERS = {"", "index", "row", "id", "unnamed"}  # columns that count the rows
@@ -67,7 +71,9 @@ def chosen_columns(path: Path, x: list[str] | None, y: str | None, error: str | 
         y: The output, or None.
         error: Known standard deviations of the outputs, or None: none where inputs and output are named.
     """
-    return columns_among(column_kinds(path), x, y, error, path, lambda name: _rises(path, name))
+    return columns_among(
+        column_kinds(path), x, y, error, path, lambda name: _rises(path, name), lambda name: _are_days(path, name)
+    )
 
 
 def columns_among(
@@ -77,6 +83,7 @@ def columns_among(
     error: str | None,
     where: Any,
     rises: Callable[[str], bool],
+    are_days: Callable[[str], bool] | None = None,
     option: str = "--{}",
 ) -> Columns:
     """The same of a table whose columns hold these ``kinds``.
@@ -88,13 +95,17 @@ def columns_among(
         error: Known standard deviations of the outputs, or None.
         where: What the table is called in errors.
         rises: Whether a column holds numbers in their order.
+        are_days: Whether times are dates only, which can be read together with times of day (``read_table``); None where
+            they cannot.
         option: What errors call the choice of x, y or error: that of the command line, or "{}" for arguments.
     """
     if not kinds:
         raise TableError(f"{where} has no columns: expected one of outputs and at least one of inputs")
     called = {choice: option.format(choice) for choice in ("x", "y", "error")}
     for choice, name in (*(("x", name) for name in x or ()), ("y", y), ("error", error)):
-        if name is not None and name not in kinds:
+        if name is None or name in kinds:
+            continue
+        if choice != "x" or are_days is None or parts_of(name, kinds) is None:
             raise TableError(f"{called[choice]}: {where} has no column {quoted(name)}; it has {listed(list(kinds))}")
     given = [*(x or ()), *(name for name in (y, error) if name is not None)]
     if twice := [name for name, times in Counter(given).items() if times > 1]:
@@ -105,7 +116,7 @@ def columns_among(
     if len(kinds) > LARGEST:
         name_them = "name the inputs by {x} and the output by {y}".format(**called)
         raise TableError(f"{where} has {len(kinds):,} columns: {name_them}")
-    rule = _Rule(str(where), kinds, given, rises, called)
+    rule = _Rule(str(where), kinds, given, rises, are_days, called)
     if not x:
         x = [rule.input(y)]
     if y is None:
@@ -121,6 +132,7 @@ class _Rule:
         kinds: What its columns hold.
         given: Those that are named, whatever for.
         rises: Whether a column holds numbers in their order.
+        are_days: Whether times are dates only; None where they cannot be read together with times of day.
         called: What errors call the choices.
     """
 
@@ -130,9 +142,10 @@ class _Rule:
         kinds: dict[str, str],
         given: list[str],
         rises: Callable[[str], bool],
+        are_days: Callable[[str], bool] | None,
         called: Mapping[str, str],
     ) -> None:
-        self.where, self.kinds, self.rises, self.called = where, kinds, rises, called
+        self.where, self.kinds, self.rises, self.are_days, self.called = where, kinds, rises, are_days, called
         free = [name for name in kinds if name not in given]
         # What says error, or is the name of a column of values behind a letter: dy, emag.
         marked = {mark for name in kinds if not _words(name) & (_TIMES | _NUMBERS) for mark in _marked(name)}
@@ -151,7 +164,7 @@ class _Rule:
         """The input: dates, what is called time, or the first of two."""
         for found in (self.dates, self.times):
             if len(found) == 1:
-                return found[0]
+                return self.with_clock(found[0]) if found is self.dates else found[0]
             if found:
                 raise self._ambiguous("input", found, "x")
         wanted = 2 if y is None else 1
@@ -166,9 +179,28 @@ class _Rule:
             raise self._ambiguous("input", self.values, "x")
         return self.values.pop(0)
 
+    def with_clock(self, date: str) -> str:
+        """Dates together with the column of their times of day, if they have none themselves and there is one."""
+        clocks = [name for name in self.others if self.kinds[name] == "clock"]
+        hours = [name for name in self.times if _words(name) & _HOURS]
+        finer = [name for name in self.times if _words(name) & _OF_DAY]
+        found = clocks or [*hours, *finer]
+        if not found or (self.are_days is not None and not self.are_days(date)):
+            return date
+        joined = [f"{date}{JOIN}{name}" for name in found]
+        if self.are_days is None:
+            raise TableError(
+                f"{self.where}: {quoted(date)} may have its times of day in {quoted(found[0])}: make one column of "
+                f"both, or choose the dates alone by {self.called['x']} NAME"
+            )
+        if len(found) > 1 or (not clocks and finer):
+            raise self._ambiguous("input", [date, *joined], "x", " (dates alone, or with times of day)")
+        return joined[0]
+
     def output(self, x: Sequence[str]) -> str:
         """The output: the one column of numbers that is left."""
-        groups = ([name for name in found if name not in x] for found in (self.values, self.times, self.others))
+        taken = {part for name in x for part in (parts_of(name, self.kinds) or (name,))}
+        groups = ([name for name in found if name not in taken] for found in (self.values, self.times, self.others))
         left = next(filter(None, groups), [])
         channels = [name for name in left if name.startswith("channel ")]
         if len(left) == 1 or (channels == left and self.where.lower().endswith(".wav")):
@@ -220,6 +252,13 @@ def _rises(path: Path, name: str) -> bool:
     values = read_table(path, [name], missing=True)[name]
     values = values[~np.isnan(values)]
     return bool(np.all(np.diff(values) >= 0))
+
+
+def _are_days(path: Path, name: str) -> bool:
+    """Whether times are dates, without times of day."""
+    values = read_table(path, [name], missing=True)[name]
+    values = values[~np.isnat(values)]
+    return bool(np.all(values == values.astype("datetime64[D]")))
 
 
 def _marked(name: str) -> set[str]:

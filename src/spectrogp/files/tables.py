@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from . import csv_tables, parquet_tables, wav_tables
 from .atomic import FilePath, replace_file
 from .cells import integers, refuse_not_finite, times
+from .clocks import JOIN, parts_of, with_clock
 from .errors import TableError, quoted
 from .selection import place_in
 
@@ -34,6 +35,9 @@ def read_table(path: FilePath, columns: Sequence[str] | None = None, *, missing:
     8601, and those with a time zone become UTC; or as 30.05.2001, 2001/05/30, 20010530 (if all of a column are
     such), and 30/05/2001 or 05/30/2001 where the column tells which. Rows are counted from 1, without the names.
 
+    The column ``date + clock`` of a table that has the columns ``date``, with dates, and ``clock``, with times of day
+    (9:05, 21:05:30) or hours, is both together.
+
     A sound file has the columns ``time (s)``, ``channel 1``, ``channel 2`` …
 
     Args:
@@ -43,8 +47,18 @@ def read_table(path: FilePath, columns: Sequence[str] | None = None, *, missing:
     """
     path = Path(path)
     with _reading(path) as form:
-        found: dict[str, np.ndarray] = form.read(path, columns, missing=missing)
-        return found
+        joined = _joined(form, path, columns or ())
+        parts = [joined[name][0] if name in joined else name for name in columns or ()]
+        plain = None if columns is None else list(dict.fromkeys(parts))
+        found: dict[str, np.ndarray] = form.read(path, plain, missing=missing)
+        if not joined:
+            return found
+        clocks = form.read_raw(path, list(dict.fromkeys(clock for _, clock in joined.values())))
+        both = {
+            name: with_clock(found[day], clocks[clock], place_in(path, name), missing=missing)
+            for name, (day, clock) in joined.items()
+        }
+        return {name: both[name] if name in both else found[name] for name in columns or ()}
 
 
 def read_columns(path: FilePath, columns: Sequence[str] | None = None) -> dict[str, np.ndarray]:
@@ -56,9 +70,9 @@ def read_columns(path: FilePath, columns: Sequence[str] | None = None) -> dict[s
 
 
 def column_kinds(path: FilePath) -> dict[str, str]:
-    """What the columns of a table hold, by name: "number", "time", "text", or "nothing" where all is missing.
+    """What the columns of a table hold, by name: "number", "time", "clock", "text", or "nothing" where all is missing.
 
-    The first rows tell; of a table of more than 10,000 columns none are looked at, and all hold "nothing".
+    A clock is a time of day without a date. The first rows tell; of a table of more than 10,000 columns none are looked at, and all hold "nothing".
     """
     path = Path(path)
     with _reading(path) as form:
@@ -88,6 +102,14 @@ def write_table(path: FilePath, columns: Mapping[str, ArrayLike]) -> None:
         got = ", ".join(f"{quoted(name)}: {rows}" for name, rows in (first, *different[:1]))
         raise TableError(f"{path}: all columns must have the same number of rows, at least one; got {got}")
     replace_file(path, form.written(path, contents))
+
+
+def _joined(form: ModuleType, path: Path, columns: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """The columns that are dates and times of day of two columns of the file, and which these are."""
+    if not any(JOIN in name for name in columns):
+        return {}
+    names = form.kinds_of(path)
+    return {name: parts for name in columns for parts in [parts_of(name, names)] if parts is not None}
 
 
 def _writable(array: np.ndarray, path: Path, name: str) -> np.ndarray:

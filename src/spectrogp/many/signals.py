@@ -134,7 +134,7 @@ def choose(
         if name in by:
             raise TableError(f"{option.format(choice)}: {name!r} tells signals apart, and is the same throughout each")
     left = {name: kind for name, kind in kinds.items() if name not in by}
-    found = columns_among(left, None if x is None else [x], y, error, where, lambda _: False, option)
+    found = columns_among(left, None if x is None else [x], y, error, where, lambda _: False, option=option)
     if kinds[found.y] == "time":
         raise TableError(f"{where}, column {found.y!r}: outputs are numbers, but these are times")
     return found
