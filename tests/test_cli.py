@@ -21,6 +21,8 @@ from spectrogp.choices import EXPERIMENTS
 from spectrogp.cli import app, work
 from spectrogp.cli import tables as tables_of_the_command
 from spectrogp.cli.app import Experiment
+from spectrogp.cli.printing import print_summary
+from spectrogp.files import Columns
 from spectrogp.posterior import Posterior
 
 pytestmark = pytest.mark.usefixtures("compile_quickly")
@@ -125,6 +127,16 @@ def test_the_summary_is_right_about_a_tone(fitted, name):
     # Known errors of 0.1 leave no more noise to be found.
     assert record["noise"] == pytest.approx(0.1, rel=0.3) if name == "csv" else record["noise"] < 0.08
     assert record["fit"]["r2"] > 0.95
+
+
+def test_scores_of_rows_left_out_are_printed_where_there_are_some(fitted, capsys):
+    record = json.loads((fitted["csv"][0] / "summary.json").read_text(encoding="utf-8"))
+    shown = work.Shown(Columns(("t",), "y"), ("t",), (1.0,), False)
+    for scores in ({}, {"block_out": {"coverage": 0.875, "r2": -0.25}}):
+        print_summary(record | {"diagnostics": record["diagnostics"] | scores}, shown)
+        printed = " ".join(capsys.readouterr().out.split())
+        said = "of rows that were left out in blocks and predicted from the others: R² -0.2500, 87.5% inside 90 %"
+        assert (said in printed) == bool(scores)
 
 
 @pytest.mark.parametrize(("name", "ending"), [("csv", ".parquet"), ("parquet", ".csv")])

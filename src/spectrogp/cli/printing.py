@@ -45,6 +45,7 @@ def print_summary(summary: dict[str, Any], shown: Shown) -> None:
     """The components, and the quality of the fit."""
     import numpy as np
 
+    from ..estimator import said_of_blocks
     from ..initialise import show_range
 
     level = f"{100.0 * summary['level']:.3g} %"
@@ -71,6 +72,8 @@ def print_summary(summary: dict[str, Any], shown: Shown) -> None:
         f"{summary['seconds']:.0f} s"
     )
     told = summary["diagnostics"]
+    if "block_out" in told:
+        terminal.say(said_of_blocks(told["block_out"]))
     for failure in told["starts_failed"]:
         terminal.say(f"a start failed: {printable(failure)}")
     if told["jitter"] > 0:
