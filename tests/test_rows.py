@@ -137,10 +137,21 @@ def test_units_of_times_are_for_times():
 def test_frequencies_are_told_in_the_unit_that_is_shown():
     """Dates of twenty years that were divided by 2,000 days: 0.1 cycles of that are 365.25 / 20,000 a year."""
     units = lambda scale: Units(np.zeros(1), np.array([scale]), np.float64(6.0), np.float64(2.0))  # noqa: E731
-    shown = shown_along(True, 20 * 365.25, units(2000.0))
+    shown = shown_along("when", True, 20 * 365.25, units(2000.0))
     assert shown.name == "year"
     assert 0.1 * shown.size == pytest.approx(0.1 / 2000.0 * 365.25)
-    assert shown_along(False, 3.0, units(2.0)) == ("unit", 0.5, -3.0)
+    assert shown_along("when", True, 20 * 365.25, units(2000.0), "hour").frequency == "cycles per hour"
+    assert shown_along("time (s)", False, 3.0, units(2.0)) == ("s", 0.5, -3.0)
+    assert shown_along("time (s)", False, 3.0, units(2.0)).frequency == "Hz"
+
+
+def test_names_and_unit_are_those_of_the_inputs():
+    model = sg.SpectralGPRegressor(**FAST)
+    assert model.fit(T, Y, names=("t", "level")).names_ == ("t", "level")
+    with pytest.raises(ValueError, match=r"names must be those of 1 inputs and of the output, got 1: \['t'\]"):
+        model.fit(T, Y, names=("t",))
+    with pytest.raises(ValueError, match="unit='day' is for inputs that are times, and these are numbers"):
+        model.fit(T, Y, unit="day")
 
 
 def test_reports_are_in_the_unit_and_level_asked_for(by_times):

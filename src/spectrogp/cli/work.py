@@ -14,6 +14,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from .. import __version__, plots
+from ..choices import frequency_unit
 from ..core import as_level, naming
 from ..estimator import (
     SpectralGPRegressor,
@@ -48,16 +49,20 @@ class Looks(NamedTuple):
 
 
 class Shown(NamedTuple):
-    """What frequencies are shown in: units of the inputs, how much of an input each is, and whether as periods."""
+    """What frequencies are shown in: units of the inputs, how much of an input each is, and whether as periods.
+
+    ``asked_for`` is the unit of times that was asked for, if one was.
+    """
 
     columns: Columns
     units: tuple[str, ...]
     sizes: tuple[float, ...]
     period: bool
+    asked_for: str | None = None
 
     def frequency(self, axis: int = 0) -> str:
         """The unit of frequencies along an input."""
-        return plots.frequency_unit(self.units[axis])
+        return frequency_unit(self.units[axis])
 
     @property
     def head(self) -> str:
@@ -87,7 +92,7 @@ def shown_for(given: Rows, looks: Looks) -> Shown:
         float((np.max(column) - np.min(column)) / np.timedelta64(1, "D")) if time else 0.0
         for column, time in zip((np.asarray(part.tolist(), part.dtype) for part in columns), times, strict=True)
     ]
-    return Shown(given.columns, *shown_units(given.columns.x, times, np.array(spans), looks.unit), looks.period)
+    return Shown(given.columns, *shown_units(given.columns.x, times, np.array(spans), looks.unit), looks.period, looks.unit)
 
 
 def found(initial: InitialValues, shown: Shown) -> dict[str, Any]:
@@ -149,10 +154,11 @@ def fit(
             given.X,
             given.y,
             given.error,
+            names=(*given.columns.x, given.columns.y),
+            unit=shown.asked_for,
             checkpoint=checkpoint,
             on_found=lambda initial: on_found(found(initial, shown), shown),
         )
-    estimator.names_ = (*given.columns.x, given.columns.y)  # so figures of the saved model have them too
     messages = list(dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught))
     return Fitted(estimator, given, shown, time.perf_counter() - began, messages)
 

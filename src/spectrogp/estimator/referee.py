@@ -60,7 +60,7 @@ def judge(model: MarkovGP, data: Data, posterior: Posterior, initial: InitialVal
     if not count:
         low, high = initial.band[:, 0] * unit.size
         said.append(
-            f"nothing significant: no oscillation between {low:.3g} and {high:.3g} cycles per {unit.name} stands out "
+            f"nothing significant: no oscillation between {low:.3g} and {high:.3g} {unit.frequency} stands out "
             "of noise and background; n_components=1 fits one all the same, and longer or less noisy data may show one"
         )
     said += _of_components(count, record, components, posterior, initial, unit)
@@ -145,7 +145,7 @@ class _Stretch(NamedTuple):
 
 def _told(initial: InitialValues, unit: Shown) -> list[str]:
     """Ambiguities of what was found, in the units in which frequencies are told."""
-    told = initial.in_units(np.zeros(1), np.array([1.0 / unit.size]), 1.0).ambiguities(unit.name)
+    told = initial.in_units(np.zeros(1), np.array([1.0 / unit.size]), 1.0).ambiguities(unit.frequency)
     return [f"{sentence}; times at other fractions of that period would tell" for sentence in told]
 
 
@@ -218,7 +218,7 @@ def _of_residuals(record: _Stretch, residual: np.ndarray, initial: InitialValues
         return []
     f = lines[0].frequency * unit.size
     return [
-        f"the residuals have a line at {f:.6g} cycles per {unit.name} (a period of {1.0 / f:.4g}) that no component "
+        f"the residuals have a line at {f:.6g} {unit.frequency} (a period of {1.0 / f:.4g}) that no component "
         "explains; n_components fits more of them"
     ]
 
@@ -244,12 +244,12 @@ def _of_components(
         name = f"component {a + 1}"
         if np.median(f) > (1.0 - EDGE) * high:
             said.append(
-                f"{name} lies where the search ends, at {high * unit.size:.4g} cycles per {unit.name}: it may be the "
+                f"{name} lies where the search ends, at {high * unit.size:.4g} {unit.frequency}: it may be the "
                 "alias of a faster one; highest_frequency says where to look"
             )
         if np.median(f) < low:
             said.append(
-                f"{name} turns less than once in the data ({np.median(f) * unit.size:.3g} cycles per {unit.name}): it "
+                f"{name} turns less than once in the data ({np.median(f) * unit.size:.3g} {unit.frequency}): it "
                 "is a trend rather than an oscillation"
             )
         if band.lower is not None and band.upper is not None:

@@ -98,7 +98,7 @@ def fit_many(
         "unit": unit,
         "level": level,
     }
-    task = Task(columns, settings | {"verbose": False}, size, level)
+    task = Task(columns, settings | {"verbose": False}, size, level, unit)
     with claimed(out, run):
         results = Results(None if out is None else Path(out), schema, len(by))
         there = results.done()
