@@ -112,7 +112,7 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
         optimum, rows fitted to and compared on, why starts failed ("starts_failed"), the jitter that covariances needed
         as a share of their variance, which stages ended before they were done ("cut_short"), and how many rows were
         left out for missing values ("rows_left_out"). For "markov", how rows are predicted that were left out in blocks
-        ("block_out"): the share inside 90 % intervals, and R².
+        ("block_out"): the share inside 90 % intervals, and R², as it is and as the model expects it.
     warnings_ : list of str
         What a referee would ask about this fit, with a remedy: nothing significant, an ambiguity of aliases, a line
         that is left over, a component that explains nothing or is hardly known, poor predictions of blocks that were
