@@ -27,6 +27,15 @@ def table(path, names, **kinds):
         ("mag,e_mag,jd", {}, "jd", "mag", "e_mag"),
         ("time (s),v,dv", {}, "time (s)", "v", "dv"),
         ("obs_time,mag,magError", {}, "obs_time", "mag", "magError"),
+        ("jd,mag,magerr", {}, "jd", "mag", "magerr"),
+        ("hjd,mag,mag_se", {}, "hjd", "mag", "mag_se"),
+        ("t,v,stderr", {}, "t", "v", "stderr"),
+        ("t,flux,yerr", {}, "t", "flux", "yerr"),
+        ("t,v,se", {}, "t", "v", "se"),
+        ("t,v,sig", {}, "t", "v", "sig"),
+        ("t,sig", {}, "t", "sig", None),  # a signal
+        ("t,sig,sig_err", {}, "t", "sig", "sig_err"),
+        ("t,v,u_v", {}, "t", "v", "u_v"),
         ("year,spots", {}, "year", "spots", None),
         ("co2,date", {"date": DATE}, "date", "co2", None),
         ("date,year,co2", {"date": DATE}, "date", "co2", None),  # dates decide before names
@@ -49,6 +58,7 @@ def test_the_rule(tmp_path, names, kinds, x, y, error):
     ("names", "given", "expected"),
     [
         ("t,u,v", {"y": "v"}, (("t",), "v", None)),
+        ("jd,mag,magerr,colour", {"y": "mag"}, (("jd",), "mag", "magerr")),
         ("t,u,v,u_err", {"y": "v"}, (("t",), "v", None)),  # those of another column
         ("t,u,v,u_err,err", {"y": "v"}, (("t",), "v", "err")),
         ("t,u,v,du,dv", {"y": "v"}, (("t",), "v", "dv")),

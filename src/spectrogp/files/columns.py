@@ -3,7 +3,7 @@
 The rule looks at names and kinds. The *input* is the column of times; without one, the column whose name says time
 (time, date, year, jd, t, x …); without one, the first of two columns, if its values rise. Dates whose times of day are
 another column (clocks such as 9:05, or what is called hour) are taken together with these. *Error bars* are the column
-whose name says so (err, error, sigma, uncertainty, e_mag …); they are never an input. The *output* is the one column of
+whose name says so (err, error, sigma, se, uncertainty, e_mag, magerr …); they are never an input. The *output* is the one column of
 numbers that is left. A table that leaves a choice is refused, with the columns it has and the option to give.
 """
 
@@ -30,7 +30,10 @@ _TIMES = frozenset(
 )
 _HOURS = frozenset(("hour", "hours", "hr", "hrs"))
 _OF_DAY = frozenset(("time", "times", "minute", "minutes", "min", "second", "seconds", "sec"))  # they may be
-_ERRORS = frozenset(re.findall(r"\w+", "e err errs error errors sigma uncertainty uncertainties unc std stdev sd"))
+_ERRORS = frozenset(
+    re.findall(r"\w+", "e err errs error errors yerr stderr sigma sig se uncertainty uncertainties unc std stdev sd")
+)
+_SIGNALS = frozenset(("sig", "se"))  # which may be, too: the only column of values is no error bars
 LARGEST = 1_000  # columns of a table that the rule looks at
 _NUMBERS = {"", "index", "row", "id", "unnamed"}  # columns that count the rows
 
@@ -151,6 +154,8 @@ class _Rule:
         marked = {mark for name in kinds if not _words(name) & (_TIMES | _NUMBERS) for mark in _marked(name)}
         numbers = [name for name in free if kinds[name] == "number"]
         self.errors = [name for name in numbers if _words(name) & _ERRORS or name.lower() in marked]
+        if all(name in self.errors or _words(name) & (_TIMES | _NUMBERS) for name in given + numbers):
+            self.errors = [name for name in self.errors if not _words(name) <= _SIGNALS]
         numbers = _without(numbers, self.errors)
         self.dates = [name for name in free if kinds[name] == "time"]
         self.times = [name for name in numbers if _words(name) & _TIMES]
@@ -262,7 +267,9 @@ def _are_days(path: Path, name: str) -> bool:
 
 
 def _marked(name: str) -> set[str]:
-    return {f"{mark}{name.lower()}" for mark in ("d", "e", "sig")}
+    """What error bars of a column are called in one word, or behind a letter: dy, emag, u_mag, magerr."""
+    plain = name.lower()
+    return {f"{mark}{plain}" for mark in ("d", "e", "sig", "u_")} | {f"{plain}{mark}" for mark in ("err", "error")}
 
 
 def _names(error: str, column: str) -> bool:
