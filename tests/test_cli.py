@@ -260,6 +260,17 @@ def test_tables_of_others():
         assert work.shown_for(given, work.Looks()).frequency() == "cycles per year"
 
 
+def test_whether_days_come_first_may_be_said(tables, tmp_path):
+    path = tmp_path / "monthly.csv"
+    path.write_text("month,v\n" + "\n".join(f"01/{k:02}/1990,{k % 3}" for k in range(1, 13)))
+    done = run("fit", path, "--out", tmp_path)
+    assert (done.exit_code, "--day-first or --month-first" in done.stderr) == (2, True)
+    given = tables_of_the_command.read_rows(path, None, None, None, strict=False, day_first=True)
+    assert given.X[1, 0] == np.datetime64("1990-02-01")
+    done = run("fit", path, "--by", "v", "--month-first", "--out", tmp_path)
+    assert "--day-first is for one signal" in done.stderr
+
+
 def test_standard_input(gaps, tables, monkeypatch):
     path, _, _ = gaps
     for name, content in {"text": gzip.decompress(path.read_bytes()), "packed": path.read_bytes()}.items():

@@ -46,7 +46,15 @@ def at_hand(path: Path) -> Iterator[Path]:
         yield kept
 
 
-def read_rows(path: Path, x: list[str] | None, y: str | None, error: str | None, *, strict: bool) -> Rows:
+def read_rows(
+    path: Path,
+    x: list[str] | None,
+    y: str | None,
+    error: str | None,
+    *,
+    strict: bool,
+    day_first: bool | None = None,
+) -> Rows:
     """The columns that are fitted (``chosen_columns``), without the rows in which one of them is missing.
 
     Args:
@@ -55,9 +63,10 @@ def read_rows(path: Path, x: list[str] | None, y: str | None, error: str | None,
         y: The output, likewise.
         error: Known standard deviations, likewise.
         strict: Whether missing values are refused.
+        day_first: Whether days come first in dates of which no row tells.
     """
-    columns = chosen_columns(path, x, y, error)
-    table = read_table(path, columns.names, missing=not strict)
+    columns = chosen_columns(path, x, y, error, day_first=day_first)
+    table = read_table(path, columns.names, missing=not strict, day_first=day_first)
     if table[columns.y].dtype.kind == "M":
         raise TableError(f"{path}, column {quoted(columns.y)}: outputs are numbers, but these are times")
     gone = np.any([_missing(column) for column in table.values()], axis=0)

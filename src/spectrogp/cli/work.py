@@ -209,13 +209,13 @@ def write(
     return paths
 
 
-def predict_table(model: Path, data: Path, out: Path, level: float) -> None:
+def predict_table(model: Path, data: Path, out: Path, level: float, *, day_first: bool | None = None) -> None:
     """Mean, standard deviation and interval of new outputs at the inputs in a table."""
     level = as_level(level)
     estimator, columns = load_model(model)
     if taken := set(PREDICTED) & set(columns.x):
         raise TableError(f"{out}: inputs may not be called like the predictions, got {', '.join(sorted(taken))}")
-    table = read_table(data, columns.x)
+    table = read_table(data, columns.x, day_first=day_first)
     with naming(str(data)):
         predicted = estimator.predict(columns.inputs(table), return_std=True, interval=level)
     write_table(out, table | dict(zip(PREDICTED, predicted, strict=True)))

@@ -65,7 +65,9 @@ class Columns(NamedTuple):
         )
 
 
-def chosen_columns(path: Path, x: list[str] | None, y: str | None, error: str | None) -> Columns:
+def chosen_columns(
+    path: Path, x: list[str] | None, y: str | None, error: str | None, *, day_first: bool | None = None
+) -> Columns:
     """The columns of a file that are fitted: those that are named, and the others by the rule.
 
     Args:
@@ -73,9 +75,16 @@ def chosen_columns(path: Path, x: list[str] | None, y: str | None, error: str | 
         x: Inputs, or None.
         y: The output, or None.
         error: Known standard deviations of the outputs, or None: none where inputs and output are named.
+        day_first: As in ``read_table``.
     """
     return columns_among(
-        column_kinds(path), x, y, error, path, lambda name: _rises(path, name), lambda name: _are_days(path, name)
+        column_kinds(path),
+        x,
+        y,
+        error,
+        path,
+        lambda name: _rises(path, name),
+        lambda name: _are_days(path, name, day_first),
     )
 
 
@@ -259,9 +268,9 @@ def _rises(path: Path, name: str) -> bool:
     return bool(np.all(np.diff(values) >= 0))
 
 
-def _are_days(path: Path, name: str) -> bool:
+def _are_days(path: Path, name: str, day_first: bool | None) -> bool:
     """Whether times are dates, without times of day."""
-    values = read_table(path, [name], missing=True)[name]
+    values = read_table(path, [name], missing=True, day_first=day_first)[name]
     values = values[~np.isnat(values)]
     return bool(np.all(values == values.astype("datetime64[D]")))
 

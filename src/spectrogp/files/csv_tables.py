@@ -31,7 +31,9 @@ _OTHERS = {
 }
 
 
-def read(path: Path, columns: Sequence[str] | None, *, missing: bool = False) -> dict[str, np.ndarray]:
+def read(
+    path: Path, columns: Sequence[str] | None, *, missing: bool = False, day_first: bool | None = None
+) -> dict[str, np.ndarray]:
     """The columns that are wanted, as numbers and times; ``missing`` ones are NaN and NaT, or refused."""
     with _opened(path) as file:
         lines = Lines(file, path)
@@ -50,7 +52,10 @@ def read(path: Path, columns: Sequence[str] | None, *, missing: bool = False) ->
         raise TableError(f"{path} has no rows of values")
     if lines.separator != ",":  # between commas a decimal comma could be one of thousands
         cells = with_points(cells)
-    return {name: parsed(column, place_in(path, name), missing=missing) for name, column in cells.items()}
+    return {
+        name: parsed(column, place_in(path, name), missing=missing, day_first=day_first)
+        for name, column in cells.items()
+    }
 
 
 def read_raw(path: Path, columns: Sequence[str] | None = None) -> dict[str, np.ndarray]:

@@ -20,7 +20,13 @@ from .selection import place_in
 TEXT = (".csv", ".tsv", ".tab", ".txt", ".dat")
 
 
-def read_table(path: FilePath, columns: Sequence[str] | None = None, *, missing: bool = False) -> dict[str, np.ndarray]:
+def read_table(
+    path: FilePath,
+    columns: Sequence[str] | None = None,
+    *,
+    missing: bool = False,
+    day_first: bool | None = None,
+) -> dict[str, np.ndarray]:
     """The columns of a table by name: numbers as float64, times as datetime64[us].
 
     Two kinds of columns keep digits that these would lose: integers of which one is beyond 2**53 are int64, and times
@@ -32,8 +38,8 @@ def read_table(path: FilePath, columns: Sequence[str] | None = None, *, missing:
     that begin with # or %). Cells are separated by commas, semicolons, tabs, bars or white space, whichever splits the
     names and the first row alike. Numbers have a decimal point and no other separators (``1_000`` is none); where
     cells are not separated by commas, a decimal comma will do in a table without points. Times are written as in ISO
-    8601, and those with a time zone become UTC; or as 30.05.2001, 2001/05/30, 20010530 (if all of a column are
-    such), and 30/05/2001 or 05/30/2001 where the column tells which. Rows are counted from 1, without the names.
+    8601, and those with a time zone become UTC; or as 30.05.2001, 2001/05/30, 30 May 2001, May 2001, 2001Q2, 20010530
+    (if all of a column are such), and 30/05/2001 or 05/30/2001 where the column tells which. Rows are counted from 1, without the names.
 
     The column ``date + clock`` of a table that has the columns ``date``, with dates, and ``clock``, with times of day
     (9:05, 21:05:30) or hours, is both together.
@@ -44,13 +50,14 @@ def read_table(path: FilePath, columns: Sequence[str] | None = None, *, missing:
         path: A file whose name ends in .csv, .tsv, .tab, .txt or .dat (text, also with .gz), .parquet or .wav.
         columns: Those that are wanted, in their order (all of them when left out); the others may hold anything.
         missing: Whether values may be missing (empty cells, NaN, NA, null …): they become NaN and NaT.
+        day_first: Whether days come before months in dates such as 05/06/2001; by default a row has to tell.
     """
     path = Path(path)
     with _reading(path) as form:
         joined = _joined(form, path, columns or ())
         parts = [joined[name][0] if name in joined else name for name in columns or ()]
         plain = None if columns is None else list(dict.fromkeys(parts))
-        found: dict[str, np.ndarray] = form.read(path, plain, missing=missing)
+        found: dict[str, np.ndarray] = form.read(path, plain, missing=missing, day_first=day_first)
         if not joined:
             return found
         clocks = form.read_raw(path, list(dict.fromkeys(clock for _, clock in joined.values())))
