@@ -58,6 +58,18 @@ def test_an_array_of_xarray_is_its_coordinate_and_its_values(by_times):
     assert model.names_ == ("time", "sst")
 
 
+def test_the_only_coordinate_along_a_dimension_without_an_index_is_the_input(by_times):
+    xarray = pytest.importorskip("xarray")
+    coords = {"time": ("n", DAYS.astype("datetime64[ns]")), "station": ("n", ["A"] * len(Y)), "height": 3.0}
+    array = xarray.DataArray(Y, coords=coords, dims="n")
+    model = fit(array)
+    assert model.names_ == ("time", "y")
+    np.testing.assert_allclose(model.predict(DAYS), by_times.predict(DAYS), rtol=1e-9)
+    with pytest.raises(ValueError, match=r"coordinates 'time', 'depth' along 'n': .* array\.swap_dims\(n='time'\)"):
+        fit(array.assign_coords(depth=("n", T)))
+    assert fit(xarray.DataArray(Y, dims="n")).names_ == ("n", "y")
+
+
 def test_only_a_series_goes_without_outputs():
     pandas = pytest.importorskip("pandas")
     for X in (T, T[:, None], DAYS, pandas.DataFrame({"t": T, "y": Y})):

@@ -25,13 +25,30 @@ def separated(X: Any, y: Any) -> Given:
     if hasattr(X, "index") and hasattr(X, "to_frame") and np.ndim(X) == 1:  # a series of pandas
         return Given(without_zone(X.index), X.to_numpy(), _name(X.index), _name(X))
     if hasattr(X, "coords") and hasattr(X, "dims") and np.ndim(X) == 1:  # an array of xarray
-        (dimension,) = X.dims
-        along = X.coords[dimension].to_numpy() if dimension in X.coords else np.arange(len(X))
-        return Given(along, X.to_numpy(), str(dimension), _name(X))
+        name, along = _along(X)
+        return Given(along, X.to_numpy(), name, _name(X))
     raise ValueError(
         "fit requires y to be passed, but the target y is None; a series of pandas, or an array of xarray with one "
         "dimension, may be given alone"
     )
+
+
+def _along(array: Any) -> tuple[str, np.ndarray]:
+    """The input of an array of xarray with one dimension, and its name: its coordinate, or the numbers of the rows.
+
+    That is the index of the dimension, or the only coordinate along it that holds numbers or times.
+    """
+    (dimension,) = array.dims
+    if dimension in array.coords:
+        return str(dimension), array.coords[dimension].to_numpy()
+    values = {str(name): part.to_numpy() for name, part in array.coords.items() if part.dims == (dimension,)}
+    values = {name: part for name, part in values.items() if part.dtype.kind in "fiuM"}
+    if len(values) > 1:
+        raise ValueError(
+            f"the input may be any of the coordinates {', '.join(map(repr, values))} along {str(dimension)!r}: choose "
+            f"it, as in array.swap_dims({str(dimension)}={next(iter(values))!r})"
+        )
+    return next(iter(values.items()), (str(dimension), np.arange(len(array))))
 
 
 def names_for(count: int, columns: Any, called: Sequence[str | None]) -> tuple[str, ...]:
