@@ -70,6 +70,18 @@ def test_the_only_coordinate_along_a_dimension_without_an_index_is_the_input(by_
     assert fit(xarray.DataArray(Y, dims="n")).names_ == ("n", "y")
 
 
+def test_outputs_with_the_index_of_other_rows_are_refused():
+    pandas = pytest.importorskip("pandas")
+    X, y = pandas.Series(T, name="t"), pandas.Series(Y)
+    expected = fit(T, Y).predict(T)
+    np.testing.assert_allclose(fit(X, y).predict(X), expected, rtol=1e-9)
+    moved = y.set_axis(y.index + 1)
+    for inputs in (X, X.to_frame()):
+        with pytest.raises(ValueError, match=r"different indices: row 0 is 0 in X and 1 in y; .* y\.to_numpy\(\) where"):
+            fit(inputs, moved)
+    np.testing.assert_allclose(fit(X, moved.to_numpy()).predict(X), expected, rtol=1e-9)
+
+
 def test_only_a_series_goes_without_outputs():
     pandas = pytest.importorskip("pandas")
     for X in (T, T[:, None], DAYS, pandas.DataFrame({"t": T, "y": Y})):

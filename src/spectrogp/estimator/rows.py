@@ -21,6 +21,7 @@ class Given(NamedTuple):
 def separated(X: Any, y: Any) -> Given:
     """Inputs and outputs, of which a series of pandas or xarray alone is both: its index, and its values."""
     if y is not None:
+        _refuse_other_index(X, y)
         return Given(_filled(X), _filled(y), _name(X), _name(y))
     if hasattr(X, "index") and hasattr(X, "to_frame") and np.ndim(X) == 1:  # a series of pandas
         return Given(without_zone(X.index), X.to_numpy(), _name(X.index), _name(X))
@@ -30,6 +31,19 @@ def separated(X: Any, y: Any) -> Given:
     raise ValueError(
         "fit requires y to be passed, but the target y is None; a series of pandas, or an array of xarray with one "
         "dimension, may be given alone"
+    )
+
+
+def _refuse_other_index(X: Any, y: Any) -> None:
+    """Refuse outputs of pandas whose rows are not called as those of the inputs: they may be other rows."""
+    if not (hasattr(X, "iloc") and hasattr(y, "iloc")) or len(X) != len(y) or X.index.equals(y.index):
+        return
+    row = next((k for k, (mine, own) in enumerate(zip(X.index, y.index, strict=True)) if mine != own), None)
+    if row is None:
+        return
+    raise ValueError(
+        f"X and y have different indices: row {row} is {X.index[row]!r} in X and {y.index[row]!r} in y; give both the "
+        "same index, as by y.loc[X.index], or y.to_numpy() where rows belong together in their order"
     )
 
 
