@@ -154,6 +154,14 @@ def test_predictions_are_those_of_the_saved_model(tables, fitted, name, ending):
         np.testing.assert_allclose(table[column], values, rtol=1e-12)
 
 
+def test_a_warning_of_predict_is_a_line_as_those_of_fit(tables, fitted, tmp_path):
+    write_table(tmp_path / "far.csv", {"t": np.array([1.0, 40.0])})
+    done = run("predict", fitted["csv"][0] / "model.safetensors", tmp_path / "far.csv", "--out", tmp_path / "p.csv")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert done.stdout.startswith("warning: X lies up to 9.")
+    assert len(done.stdout.splitlines()) == 2
+
+
 @pytest.mark.parametrize("name", ["csv", "parquet"])
 def test_the_table_of_frequencies_is_that_of_the_model(tables, fitted, name):
     out, model = tables / f"spectrogram-{name}", fitted[name][0] / "model.safetensors"

@@ -20,7 +20,7 @@ from typer.core import TyperGroup
 
 from ..choices import APPROXIMATIONS, EXPERIMENTS, FORMATS, INFERENCES, KERNELS, LIKELIHOODS, SCALINGS, TABLES, UNITS
 from . import terminal
-from .printing import print_found, print_numbers, print_paths, print_summary
+from .printing import print_found, print_numbers, print_paths, print_summary, print_warnings
 
 BAD_INPUT = 2
 
@@ -216,7 +216,8 @@ def predict(
 
         _prepare(out.parent)
         with tables.at_hand(data) as path:
-            work.predict_table(model, path, out, level, day_first=day_first)
+            said = work.predict_table(model, path, out, level, day_first=day_first)
+    print_warnings(said)
     print_paths([out])
 
 

@@ -80,8 +80,13 @@ def print_summary(summary: dict[str, Any], shown: Shown) -> None:
         terminal.say(f"covariances needed jitter of {told['jitter']:.1g} of their variance")
     for stage in told["cut_short"]:
         terminal.say(f"cut short: {stage}")
-    for warning in summary["warnings"]:
-        terminal.say(f"warning: {printable(warning)}")
+    print_warnings(summary["warnings"])
+
+
+def print_warnings(sentences: list[str]) -> None:
+    """What was warned of, a line each."""
+    for sentence in sentences:
+        terminal.say(f"warning: {printable(sentence)}")
 
 
 def print_numbers(numbers: dict[str, Any]) -> None:

@@ -159,8 +159,7 @@ def fit(
             checkpoint=checkpoint,
             on_found=lambda initial: on_found(found(initial, shown), shown),
         )
-    messages = list(dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught))
-    return Fitted(estimator, given, shown, time.perf_counter() - began, messages)
+    return Fitted(estimator, given, shown, time.perf_counter() - began, _sentences(caught))
 
 
 def report(fitted: Fitted, looks: Looks) -> Report:
@@ -209,16 +208,18 @@ def write(
     return paths
 
 
-def predict_table(model: Path, data: Path, out: Path, level: float, *, day_first: bool | None = None) -> None:
-    """Mean, standard deviation and interval of new outputs at the inputs in a table."""
+def predict_table(model: Path, data: Path, out: Path, level: float, *, day_first: bool | None = None) -> list[str]:
+    """Mean, standard deviation and interval of new outputs at the inputs in a table; gives what was warned of."""
     level = as_level(level)
     estimator, columns = load_model(model)
     if taken := set(PREDICTED) & set(columns.x):
         raise TableError(f"{out}: inputs may not be called like the predictions, got {', '.join(sorted(taken))}")
     table = read_table(data, columns.x, day_first=day_first)
-    with naming(str(data)):
+    with naming(str(data)), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
         predicted = estimator.predict(columns.inputs(table), return_std=True, interval=level)
     write_table(out, table | dict(zip(PREDICTED, predicted, strict=True)))
+    return _sentences(caught)
 
 
 def spectrogram_table(model: Path, along: str | None, out: Path, looks: Looks) -> list[Path]:
@@ -268,6 +269,11 @@ def load_model(path: Path) -> tuple[SpectralGPRegressor, Columns]:
         return estimator, Columns(tuple(names["x"]), names["y"], names["error"])
     *x, y = columns_of(estimator)
     return estimator, Columns(tuple(x), y)
+
+
+def _sentences(caught: list[warnings.WarningMessage]) -> list[str]:
+    """Warnings in one line each, once each."""
+    return list(dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught))
 
 
 def _as_column(values: np.ndarray) -> np.ndarray:
