@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from spectrogp.files import TableError, chosen_columns, columns_among, read_table
+from spectrogp.files import TableError, chosen_columns, columns_among, has_names, read_table
 
 NUMBERS, DATE, CLOCK = "{}.5", "2001-05-3{}", "9:0{} pm"
 
@@ -99,6 +99,42 @@ def test_the_first_of_two_columns_is_the_input_if_its_values_rise(tmp_path):
     with pytest.raises(TableError, match="the input may be 'mlii' or 'v5': choose by --x NAME; the columns are"):
         chosen_columns(path, None, None, None)
     assert chosen_columns(path, None, "v5", None) == (("mlii",), "v5", None)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1.5\n2.5\n0.5\n", (("row",), "y", None)),
+        ("0.0e+00 1.5\n1.0e+00 2.5\n", (("x",), "y", None)),
+        ("2001-05-30;1,5\n2001-05-31;2,5\n", (("x",), "y", None)),
+        ("0 1 0.1\n1 2 0.2\n", (("x",), "y", "column 3")),
+        (",0\n0,1.5\n1,2.5\n", (("index",), "0", None)),  # a series of pandas
+        (",0\n2001-05-30,1.5\n2001-05-31,2.5\n", (("index",), "0", None)),
+    ],
+)
+def test_columns_without_names_are_taken_by_their_positions(tmp_path, text, expected):
+    path = tmp_path / "data.dat"
+    path.write_text(text)
+    chosen = chosen_columns(path, None, None, None)
+    assert chosen == expected
+    assert has_names(path) == (text[0] == ",")
+    rows = text.count("\n") - (text[0] == ",")
+    assert {len(part) for part in read_table(path, chosen.names).values()} == {rows}
+    if expected[0] == ("row",):
+        np.testing.assert_array_equal(read_table(path)["row"], np.arange(1.0, 1.0 + rows))
+
+
+def test_a_third_column_without_a_name_that_is_no_error_is_asked_about(tmp_path):
+    path = tmp_path / "data.dat"
+    path.write_text("0 1 0.1\n1 2 -0.2\n")
+    with pytest.raises(TableError, match="the output may be 'y' or 'column 3': choose by --y NAME"):
+        chosen_columns(path, None, None, None)
+    path.write_text("x,y,column 3\n0,1,1\n1,2,2\n")  # which the table calls so
+    with pytest.raises(TableError, match="the output may be 'y' or 'column 3': choose by --y NAME"):
+        chosen_columns(path, None, None, None)
+    path.write_text("0 1 0.1\n1 2 0.1\n2 3\n")
+    with pytest.raises(TableError, match="row 3: expected 3 values, one for each column, got 2"):
+        read_table(path)
 
 
 def test_dates_and_times_of_day_are_read_together(tmp_path):

@@ -77,7 +77,9 @@ def test_outputs_with_the_index_of_other_rows_are_refused():
     np.testing.assert_allclose(fit(X, y).predict(X), expected, rtol=1e-9)
     moved = y.set_axis(y.index + 1)
     for inputs in (X, X.to_frame()):
-        with pytest.raises(ValueError, match=r"different indices: row 0 is 0 in X and 1 in y; .* y\.to_numpy\(\) where"):
+        with pytest.raises(
+            ValueError, match=r"different indices: row 0 is 0 in X and 1 in y; .* y\.to_numpy\(\) where"
+        ):
             fit(inputs, moved)
     np.testing.assert_allclose(fit(X, moved.to_numpy()).predict(X), expected, rtol=1e-9)
 

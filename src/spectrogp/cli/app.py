@@ -189,7 +189,8 @@ def fit(
         with tables.at_hand(data) as path:
             given = tables.read_rows(path, x, y, error, strict=strict, day_first=day_first)
             shown = work.shown_for(given, looks)
-            terminal.say(f"{given.rows} rows: {given.columns}")
+            by_position = "" if given.named else " (the table has no names: by their positions)"
+            terminal.say(f"{given.rows} rows: {given.columns}{by_position}")
             if given.left_out:
                 terminal.say(f"{given.left_out} of {given.rows + given.left_out} rows have missing values: left out")
             fitted = work.fit_table(

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..files import Columns, TableError, chosen_columns, listed, quoted, read_table
+from ..files import Columns, TableError, chosen_columns, has_names, listed, quoted, read_table
 
 _FORMATS = {b"PAR1": ".parquet", b"RIFF": ".wav"}  # by how they begin; all else is text
 
@@ -25,6 +25,7 @@ class Rows(NamedTuple):
     y: np.ndarray
     error: np.ndarray | None
     left_out: int
+    named: bool = True  # by the table itself, not by position
 
     @property
     def rows(self) -> int:
@@ -74,7 +75,7 @@ def read_rows(
         raise TableError(f"{path} has no row in which none of {listed(columns.names)} is missing")
     table = {name: column[~gone] for name, column in table.items()}
     known = None if columns.error is None else table[columns.error]
-    return Rows(columns, columns.inputs(table), table[columns.y], known, int(np.sum(gone)))
+    return Rows(columns, columns.inputs(table), table[columns.y], known, int(np.sum(gone)), has_names(path))
 
 
 def _missing(column: np.ndarray) -> np.ndarray:

@@ -92,7 +92,9 @@ def shown_for(given: Rows, looks: Looks) -> Shown:
         float((np.max(column) - np.min(column)) / np.timedelta64(1, "D")) if time else 0.0
         for column, time in zip((np.asarray(part.tolist(), part.dtype) for part in columns), times, strict=True)
     ]
-    return Shown(given.columns, *shown_units(given.columns.x, times, np.array(spans), looks.unit), looks.period, looks.unit)
+    return Shown(
+        given.columns, *shown_units(given.columns.x, times, np.array(spans), looks.unit), looks.period, looks.unit
+    )
 
 
 def found(initial: InitialValues, shown: Shown) -> dict[str, Any]:

@@ -208,8 +208,8 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
         names : sequence of str or None
             What the inputs and then the output are called; by default as their containers say.
         unit : str or None
-            In which warnings tell frequencies along inputs that are times: "year" (365.25 days), "day", "hour", "minute"
-            or "s"; by default one that suits the span of the data.
+            In which warnings tell frequencies along inputs that are times: "year" (365.25 days), "day", "hour",
+            "minute" or "s"; by default one that suits the span of the data.
         checkpoint : str, path or None
             What files begin with (NAME.optimum, NAME.posterior) from which an interrupted fit, called again with the
             same data, settings and integer ``random_state``, goes on, with the same result bit for bit; they are
@@ -251,11 +251,13 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
             seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
 
         cache_by_default()
-        called = _names_of(seen, called, names)
+        known_as = _names_of(seen, called, names)
         # Inputs without a name are counted in units.
-        known = names is not None or called[0] not in ("x", "x1")
+        named = names is not None or known_as[0] not in ("x", "x1")
         span = float(np.ptp(numbers[:, 0]))
-        shown = shown_along(called[0] if known else "unit", 0 in times, span, units, unit if 0 in times or not times else None)
+        shown = shown_along(
+            known_as[0] if named else "unit", 0 in times, span, units, unit if 0 in times or not times else None
+        )
 
         def announce(initial: InitialValues) -> None:
             if on_found is not None:
@@ -287,7 +289,7 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
         self.choice_ = None if choice is None else choice.in_units(units.X_scale)
         self.n_iter_ = len(self.history_)
         self.diagnostics_["rows_left_out"] = left_out
-        self.names_ = called
+        self.names_ = known_as
         return self
 
 

@@ -60,7 +60,7 @@ def _along(array: Any) -> tuple[str, np.ndarray]:
     if len(values) > 1:
         raise ValueError(
             f"the input may be any of the coordinates {', '.join(map(repr, values))} along {str(dimension)!r}: choose "
-            f"it, as in array.swap_dims({str(dimension)}={next(iter(values))!r})"
+            f"it, as in array.swap_dims({dimension!s}={next(iter(values))!r})"
         )
     return next(iter(values.items()), (str(dimension), np.arange(len(array))))
 

@@ -102,7 +102,7 @@ class Shown(NamedTuple):
 
 
 def shown_along(name: str, time: bool, span: float, units: Units, unit: str | None = None) -> Shown:
-    """That of an input of a ``span`` and a ``name``: of times, in days, the ``unit`` or one that suits; else its own."""
+    """That of an input of this name and span: of times, in days, the ``unit`` or one that suits; else its own."""
     (name,), (size,) = shown_units((name,), (time,), np.array([span]), unit)
     return Shown(name, size / float(units.X_scale[0]), float(np.max(-units.y_mean / units.y_scale)))
 

@@ -61,10 +61,7 @@ def about_separators(text: str) -> str:
 
 
 def kind_of(cells: Sequence[str]) -> str:
-    """What a column holds, by some of its cells: "number", "time" (with its date), "clock" (a time of day alone), "text".
-
-    It is "nothing" where all of them are missing.
-    """
+    """What a column holds, by some of its cells: "number", "time", "clock" (no date), "text", "nothing" (missing)."""
     cells = [cell.strip() for cell in cells]
     kinds = {_kind(cell) for cell in cells} - {"nothing"}
     if kinds == {"number"} and are_digits_of_dates([cell for cell in cells if cell.lower() not in _MISSING]):
@@ -97,9 +94,7 @@ def with_points(columns: dict[str, list[str]]) -> dict[str, list[str]]:
     }
 
 
-def parsed(
-    cells: list[str], place: Place, *, missing: bool = False, day_first: bool | None = None
-) -> np.ndarray:
+def parsed(cells: list[str], place: Place, *, missing: bool = False, day_first: bool | None = None) -> np.ndarray:
     """A column of text as numbers, or as times if its first value is one; what is ``missing`` is NaN, or refused.
 
     Dates of which no row tells whether days come first say so by ``day_first``.

@@ -1,10 +1,11 @@
 """Which columns of a table are inputs, output and error bars: as they are named, or by one rule.
 
 The rule looks at names and kinds. The *input* is the column of times; without one, the column whose name says time
-(time, date, year, jd, t, x …); without one, the first of two columns, if its values rise. Dates whose times of day are
-another column (clocks such as 9:05, or what is called hour) are taken together with these. *Error bars* are the column
-whose name says so (err, error, sigma, se, uncertainty, e_mag, magerr …); they are never an input. The *output* is the one column of
-numbers that is left. A table that leaves a choice is refused, with the columns it has and the option to give.
+(time, date, year, jd, t, x …); without one, the first of two columns, if its values rise. Dates whose times of day
+are another column (clocks such as 9:05, or what is called hour) are taken together with these. *Error bars* are the
+column whose name says so (err, error, sigma, se, uncertainty, e_mag, magerr …); they are never an input. The *output*
+is the one column of numbers that is left. The columns of a table without names are input, output and, if all are
+positive, error bars. A table that leaves a choice is refused, with the columns it has and the option to give.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import numpy as np
 
 from .clocks import JOIN, parts_of
 from .errors import TableError, listed, quoted
-from .tables import column_kinds, read_table
+from .tables import column_kinds, has_names, read_table
 
 _TIMES = frozenset(
     re.findall(
@@ -35,6 +36,7 @@ _ERRORS = frozenset(
 )
 _SIGNALS = frozenset(("sig", "se"))  # which may be, too: the only column of values is no error bars
 LARGEST = 1_000  # columns of a table that the rule looks at
+THIRD = "column 3"  # of a table without names
 _NUMBERS = {"", "index", "row", "id", "unnamed"}  # columns that count the rows
 
 
@@ -77,8 +79,11 @@ def chosen_columns(
         error: Known standard deviations of the outputs, or None: none where inputs and output are named.
         day_first: As in ``read_table``.
     """
+    kinds = column_kinds(path)
+    if not x and error is None and y in (None, "y") and list(kinds) == ["x", "y", THIRD] and not has_names(path):
+        error = THIRD if _positive(path, THIRD) else None
     return columns_among(
-        column_kinds(path),
+        kinds,
         x,
         y,
         error,
@@ -107,8 +112,8 @@ def columns_among(
         error: Known standard deviations of the outputs, or None.
         where: What the table is called in errors.
         rises: Whether a column holds numbers in their order.
-        are_days: Whether times are dates only, which can be read together with times of day (``read_table``); None where
-            they cannot.
+        are_days: Whether times are dates only, which ``read_table`` reads together with times of day; None where none
+            can be.
         option: What errors call the choice of x, y or error: that of the command line, or "{}" for arguments.
     """
     if not kinds:
@@ -266,6 +271,12 @@ def _rises(path: Path, name: str) -> bool:
     values = read_table(path, [name], missing=True)[name]
     values = values[~np.isnan(values)]
     return bool(np.all(np.diff(values) >= 0))
+
+
+def _positive(path: Path, name: str) -> bool:
+    """Whether a column holds positive numbers, as error bars are."""
+    values = read_table(path, [name], missing=True)[name]
+    return values.dtype.kind == "f" and bool(np.all(values[~np.isnan(values)] > 0.0))
 
 
 def _are_days(path: Path, name: str, day_first: bool | None) -> bool:

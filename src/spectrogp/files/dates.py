@@ -18,7 +18,8 @@ _YEAR_LAST = re.compile(r"(?P<one>\d{1,2})(?P<by>[./-])(?P<two>\d{1,2})(?P=by)(?
 _YEAR_FIRST = re.compile(r"(?P<year>\d{4})(?P<by>[./-])(?P<one>\d{1,2})(?P=by)(?P<two>\d{1,2})" + _CLOCK, re.ASCII)
 _NAMED = re.compile(r"((?P<day>\d{1,2})[ -])?(?P<month>[A-Za-z]{3,9})\.?[ -](?P<year>\d{4})" + _CLOCK, re.ASCII)
 _QUARTER = re.compile(r"(?P<year>\d{4})[ -]?[Qq](?P<quarter>[1-4])|[Qq](?P<first>[1-4])[ -](?P<last>\d{4})", re.ASCII)
-_MONTHS = tuple("january february march april may june july august september october november december".split())
+_MONTHS = ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october")
+_MONTHS += ("november", "december")
 _DIGITS = re.compile(r"(1[5-9]|2[01])\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])", re.ASCII)
 
 
@@ -78,7 +79,7 @@ def _day_first(cells: list[str], found: list[re.Match[str]], one: np.ndarray, tw
 
 
 def _in_words(text: str) -> str | None:
-    """A date with the name of its month (30 May 2001, May 2001), or a quarter, as its first day in ISO 8601, or None."""
+    """A date with the name of its month, or a quarter (30 May 2001, 2001Q2), as its first day in ISO 8601; or None."""
     if found := _QUARTER.fullmatch(text):
         quarter = int(found["quarter"] or found["first"])
         return f"{found['year'] or found['last']}-{3 * quarter - 2:02}-01"

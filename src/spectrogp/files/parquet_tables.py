@@ -129,9 +129,7 @@ def _longest(metadata: Any) -> int:
     return int(2**20 + 2 * LONGEST_CELL * metadata.num_rows * metadata.num_columns)
 
 
-def converted(
-    arrow: Any, column: Any, place: Place, missing: bool, day_first: bool | None = None
-) -> np.ndarray:
+def converted(arrow: Any, column: Any, place: Place, missing: bool, day_first: bool | None = None) -> np.ndarray:
     """A column of arrow as numbers or times."""
     gone = column.is_null().to_numpy()
     if not missing:

@@ -35,11 +35,13 @@ def read_table(
     float64.
 
     A table of text is in UTF-8 and has the names in its first row, or in the last comment before the values (lines
-    that begin with # or %). Cells are separated by commas, semicolons, tabs, bars or white space, whichever splits the
-    names and the first row alike. Numbers have a decimal point and no other separators (``1_000`` is none); where
-    cells are not separated by commas, a decimal comma will do in a table without points. Times are written as in ISO
-    8601, and those with a time zone become UTC; or as 30.05.2001, 2001/05/30, 30 May 2001, May 2001, 2001Q2, 20010530
-    (if all of a column are such), and 30/05/2001 or 05/30/2001 where the column tells which. Rows are counted from 1, without the names.
+    that begin with # or %); columns of a table that begins with values are x, y, column 3 …, and a single one is y
+    beside row, the numbers of the rows. A first column without a name, as pandas writes it, is index. Cells are
+    separated by commas, semicolons, tabs, bars or white space, whichever splits the names and the first row alike.
+    Numbers have a decimal point and no other separators (``1_000`` is none); where cells are not separated by commas,
+    a decimal comma will do in a table without points. Times are written as in ISO 8601, and those with a time zone
+    become UTC; or as 30.05.2001, 2001/05/30, 30 May 2001, May 2001, 2001Q2, 20010530 (if all of a column are such),
+    and 30/05/2001 or 05/30/2001 where the column tells which. Rows are counted from 1, without the names.
 
     The column ``date + clock`` of a table that has the columns ``date``, with dates, and ``clock``, with times of day
     (9:05, 21:05:30) or hours, is both together.
@@ -79,12 +81,20 @@ def read_columns(path: FilePath, columns: Sequence[str] | None = None) -> dict[s
 def column_kinds(path: FilePath) -> dict[str, str]:
     """What the columns of a table hold, by name: "number", "time", "clock", "text", or "nothing" where all is missing.
 
-    A clock is a time of day without a date. The first rows tell; of a table of more than 10,000 columns none are looked at, and all hold "nothing".
+    A clock is a time of day without a date. The first rows tell; of a table of more than 10,000 columns none are
+    looked at, and all hold "nothing".
     """
     path = Path(path)
     with _reading(path) as form:
         found: dict[str, str] = form.kinds_of(path)
         return found
+
+
+def has_names(path: FilePath) -> bool:
+    """Whether a table names its columns; those of a text that begins with values are x, y, column 3 … by position."""
+    path = Path(path)
+    with _reading(path) as form:
+        return form is not csv_tables or csv_tables.has_names(path)
 
 
 def write_table(path: FilePath, columns: Mapping[str, ArrayLike]) -> None:

@@ -56,7 +56,8 @@ def fit_signal(task: Task, table: dict[str, np.ndarray]) -> dict[str, Any]:
             _refuse_hopeless(task.columns, table)
             estimator = SpectralGPRegressor(**task.settings)
             error = None if task.columns.error is None else table[task.columns.error]
-            estimator.fit(task.columns.inputs(table), table[task.columns.y], error, names=(*task.columns.x, task.columns.y), unit=task.unit)
+            names = (*task.columns.x, task.columns.y)
+            estimator.fit(task.columns.inputs(table), table[task.columns.y], error, names=names, unit=task.unit)
             row |= _found(estimator, task)
             row["warnings"] = _told(caught) + estimator.warnings_
         except ImportError:  # of this process, not of the signal
