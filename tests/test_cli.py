@@ -21,6 +21,8 @@ from spectrogp.choices import EXPERIMENTS
 from spectrogp.cli import app, work
 from spectrogp.cli import tables as tables_of_the_command
 from spectrogp.cli.app import Experiment
+from spectrogp.cli.printing import print_summary
+from spectrogp.files import Columns
 from spectrogp.posterior import Posterior
 
 pytestmark = pytest.mark.usefixtures("compile_quickly")
@@ -127,6 +129,16 @@ def test_the_summary_is_right_about_a_tone(fitted, name):
     assert record["fit"]["r2"] > 0.95
 
 
+def test_scores_of_rows_left_out_are_printed_where_there_are_some(fitted, capsys):
+    record = json.loads((fitted["csv"][0] / "summary.json").read_text(encoding="utf-8"))
+    shown = work.Shown(Columns(("t",), "y"), ("t",), (1.0,), False)
+    for scores in ({}, {"block_out": {"coverage": 0.875, "r2": -0.25}}):
+        print_summary(record | {"diagnostics": record["diagnostics"] | scores}, shown)
+        printed = " ".join(capsys.readouterr().out.split())
+        said = "of rows that were left out in blocks and predicted from the others: R² -0.2500, 87.5% inside 90 %"
+        assert (said in printed) == bool(scores)
+
+
 @pytest.mark.parametrize(("name", "ending"), [("csv", ".parquet"), ("parquet", ".csv")])
 def test_predictions_are_those_of_the_saved_model(tables, fitted, name, ending):
     out = tables / f"prediction{ending}"
@@ -140,6 +152,14 @@ def test_predictions_are_those_of_the_saved_model(tables, fitted, name, ending):
     same = load(model).predict(given[first][:, None], return_std=True, interval=0.9)
     for column, values in zip(("mean", "std", "lower", "upper"), same, strict=True):
         np.testing.assert_allclose(table[column], values, rtol=1e-12)
+
+
+def test_a_warning_of_predict_is_a_line_as_those_of_fit(tables, fitted, tmp_path):
+    write_table(tmp_path / "far.csv", {"t": np.array([1.0, 40.0])})
+    done = run("predict", fitted["csv"][0] / "model.safetensors", tmp_path / "far.csv", "--out", tmp_path / "p.csv")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert done.stdout.startswith("warning: X lies up to 9.")
+    assert len(done.stdout.splitlines()) == 2
 
 
 @pytest.mark.parametrize("name", ["csv", "parquet"])
@@ -246,6 +266,17 @@ def test_tables_of_others():
         given = tables_of_the_command.read_rows(place / f"{name}.csv", None, None, None, strict=False)
         assert (given.columns, given.rows, given.left_out) == (((x,), y, None), rows, left_out)
         assert work.shown_for(given, work.Looks()).frequency() == "cycles per year"
+
+
+def test_whether_days_come_first_may_be_said(tables, tmp_path):
+    path = tmp_path / "monthly.csv"
+    path.write_text("month,v\n" + "\n".join(f"01/{k:02}/1990,{k % 3}" for k in range(1, 13)))
+    done = run("fit", path, "--out", tmp_path)
+    assert (done.exit_code, "--day-first or --month-first" in done.stderr) == (2, True)
+    given = tables_of_the_command.read_rows(path, None, None, None, strict=False, day_first=True)
+    assert given.X[1, 0] == np.datetime64("1990-02-01")
+    done = run("fit", path, "--by", "v", "--month-first", "--out", tmp_path)
+    assert "--day-first is for one signal" in done.stderr
 
 
 def test_standard_input(gaps, tables, monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from typer.testing import CliRunner
 import spectrogp as sg
 from spectrogp.cli import app
 from spectrogp.estimator import fitting, inferring
-from spectrogp.estimator.referee import _of_level, _Stretch
+from spectrogp.estimator.referee import _of_blocks, _of_level, _Stretch
 from spectrogp.estimator.units import Shown
 from spectrogp.initialise import best_of, compare
 from spectrogp.models import CollapsedGP, Data, ExactGP, NeighbourGP, Refresh, relative_jitter
@@ -152,6 +153,22 @@ def test_a_tone_without_noise_is_no_endless_ascent():
     assert model.warnings_ == []
     assert model.diagnostics_["cut_short"] == []
     np.testing.assert_allclose(model.instantaneous_frequency(t).mean, 1.3, atol=2e-4)
+
+
+@pytest.mark.parametrize(
+    ("count", "coverage", "r2", "expected", "said"),
+    [
+        (1, 0.9, 0.8, 0.8, []),
+        (1, 0.9, -0.05, 0.02, []),  # phases that are lost in a block: the model says so
+        (1, 0.8, -0.1, 0.6, [r"predicted no better than by their mean \(R² -0.1, where the model has 0.6\)"]),
+        (0, 0.8, -0.1, 0.6, []),  # nothing oscillates
+        (1, 0.5, 0.5, 0.6, ["left out in blocks 50% lie inside 90 % intervals"]),
+    ],
+)
+def test_rows_left_out_in_blocks_that_are_not_predicted_are_told(count, coverage, r2, expected, said):
+    told = _of_blocks(count, {"coverage": coverage, "r2": r2, "expected_r2": expected})
+    assert len(told) == len(said)
+    assert all(re.search(pattern, sentence) for pattern, sentence in zip(said, told, strict=True))
 
 
 @pytest.mark.parametrize("y", [np.full(40, 3.0), np.sin(np.arange(6.0))])

@@ -77,7 +77,6 @@ ODD = {
     "too large": ("t,y\n1,1e999\n", "column 'y', row 1: the value is too large for float64, got '1e999'$"),
     "infinite": ("t,y\n1,Infinity\n", "column 'y', row 1: the value is infinite$"),
     "missing": ("t,y\n1,-nan\n", "column 'y', row 1: the value is missing$"),
-    "no names": ("2001-05-30,1\n2001-05-31,2\n", "starts with values: .* got '2001-05-30', '1'$"),
 }
 
 

@@ -58,6 +58,32 @@ def test_an_array_of_xarray_is_its_coordinate_and_its_values(by_times):
     assert model.names_ == ("time", "sst")
 
 
+def test_the_only_coordinate_along_a_dimension_without_an_index_is_the_input(by_times):
+    xarray = pytest.importorskip("xarray")
+    coords = {"time": ("n", DAYS.astype("datetime64[ns]")), "station": ("n", ["A"] * len(Y)), "height": 3.0}
+    array = xarray.DataArray(Y, coords=coords, dims="n")
+    model = fit(array)
+    assert model.names_ == ("time", "y")
+    np.testing.assert_allclose(model.predict(DAYS), by_times.predict(DAYS), rtol=1e-9)
+    with pytest.raises(ValueError, match=r"coordinates 'time', 'depth' along 'n': .* array\.swap_dims\(n='time'\)"):
+        fit(array.assign_coords(depth=("n", T)))
+    assert fit(xarray.DataArray(Y, dims="n")).names_ == ("n", "y")
+
+
+def test_outputs_with_the_index_of_other_rows_are_refused():
+    pandas = pytest.importorskip("pandas")
+    X, y = pandas.Series(T, name="t"), pandas.Series(Y)
+    expected = fit(T, Y).predict(T)
+    np.testing.assert_allclose(fit(X, y).predict(X), expected, rtol=1e-9)
+    moved = y.set_axis(y.index + 1)
+    for inputs in (X, X.to_frame()):
+        with pytest.raises(
+            ValueError, match=r"different indices: row 0 is 0 in X and 1 in y; .* y\.to_numpy\(\) where"
+        ):
+            fit(inputs, moved)
+    np.testing.assert_allclose(fit(X, moved.to_numpy()).predict(X), expected, rtol=1e-9)
+
+
 def test_only_a_series_goes_without_outputs():
     pandas = pytest.importorskip("pandas")
     for X in (T, T[:, None], DAYS, pandas.DataFrame({"t": T, "y": Y})):
@@ -137,10 +163,21 @@ def test_units_of_times_are_for_times():
 def test_frequencies_are_told_in_the_unit_that_is_shown():
     """Dates of twenty years that were divided by 2,000 days: 0.1 cycles of that are 365.25 / 20,000 a year."""
     units = lambda scale: Units(np.zeros(1), np.array([scale]), np.float64(6.0), np.float64(2.0))  # noqa: E731
-    shown = shown_along(True, 20 * 365.25, units(2000.0))
+    shown = shown_along("when", True, 20 * 365.25, units(2000.0))
     assert shown.name == "year"
     assert 0.1 * shown.size == pytest.approx(0.1 / 2000.0 * 365.25)
-    assert shown_along(False, 3.0, units(2.0)) == ("unit", 0.5, -3.0)
+    assert shown_along("when", True, 20 * 365.25, units(2000.0), "hour").frequency == "cycles per hour"
+    assert shown_along("time (s)", False, 3.0, units(2.0)) == ("s", 0.5, -3.0)
+    assert shown_along("time (s)", False, 3.0, units(2.0)).frequency == "Hz"
+
+
+def test_names_and_unit_are_those_of_the_inputs():
+    model = sg.SpectralGPRegressor(**FAST)
+    assert model.fit(T, Y, names=("t", "level")).names_ == ("t", "level")
+    with pytest.raises(ValueError, match=r"names must be those of 1 inputs and of the output, got 1: \['t'\]"):
+        model.fit(T, Y, names=("t",))
+    with pytest.raises(ValueError, match="unit='day' is for inputs that are times, and these are numbers"):
+        model.fit(T, Y, unit="day")
 
 
 def test_reports_are_in_the_unit_and_level_asked_for(by_times):

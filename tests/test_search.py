@@ -362,13 +362,15 @@ def test_a_band_has_the_frequency_of_its_process():
 def of_noise():
     rng = np.random.default_rng(0)
     t = np.arange(120.0)
-    return t, sg.SpectralGPRegressor(random_state=0, n_draws=20).fit(t, rng.normal(size=120))
+    return t, sg.SpectralGPRegressor(random_state=0, n_draws=20).fit(t, rng.normal(size=120), names=("time (s)", "u"))
 
 
 def test_nothing_significant_is_said(of_noise):
     t, model = of_noise
     assert "nothing significant" in model.warnings_[0]
+    assert " Hz stands out of noise" in model.warnings_[0]  # the unit that its figures have
     assert model.warnings_[0] in model.summary()
+    assert f"predicted from the others: R² {model.diagnostics_['block_out']['r2']:.4f}, " in model.summary()
     assert model.instantaneous_frequency(t).mean.shape == (120, 0)
     assert sg.plots.summary(model.report())["components"] == []
     np.testing.assert_allclose(model.predict(t).std(), 0.0, atol=0.5)  # noise is not followed

@@ -53,6 +53,11 @@ def test_names_that_look_like_comments_or_separators_are_kept(tmp_path):
         (["05/06/2001", "06/30/2001 12:00:01.5"], ["2001-05-06", "2001-06-30T12:00:01.5"]),
         (["30-05-2001", "01-06-2001"], ["2001-05-30", "2001-06-01"]),
         (["20010530", "20010601"], ["2001-05-30", "2001-06-01"]),  # whose differences as numbers jump at every month
+        (["30/05/2001 9:05 PM", "01/06/2001 12:00 am"], ["2001-05-30T21:05", "2001-06-01"]),
+        (["2001-05-30 9:05 PM", "2001-06-01 10:05:30 AM"], ["2001-05-30T21:05", "2001-06-01T10:05:30"]),
+        (["Jan 1990", "Sept 1990", "May 1991"], ["1990-01-01", "1990-09-01", "1991-05-01"]),
+        (["30-May-2001", "1-June-2001"], ["2001-05-30", "2001-06-01"]),
+        (["1990Q1", "1990 q4"], ["1990-01-01", "1990-10-01"]),
         (["2001/5/6", "2001/12/30"], ["2001-05-06", "2001-12-30"]),
     ],
 )
@@ -68,6 +73,7 @@ def test_dates_as_people_write_them(tmp_path, cells, dates):
         (["05/06/2001", "06/07/2001"], "row 1: '05/06/2001' begins with a day or with a month, and no row tells"),
         (["30/05/2001", "05/30/2001"], "row 2: '05/30/2001' begins with a day or with a month, while days come first"),
         (["30.05.2001", "31/05/2001"], "row 2: expected a date as in the rows before, got '31/05/2001'"),
+        (["May 2001", "Mai 2001"], "row 2: expected a date as in the rows before, got 'Mai 2001'"),
         (["30.05.2001", "7"], "row 2: expected a date as in the rows before, got '7'"),
         (["30.13.2001"], "row 1: expected a time without a time zone, .* got '2001-13-30'"),
     ],
@@ -76,6 +82,18 @@ def test_dates_that_do_not_tell(tmp_path, cells, message):
     path = write(tmp_path / "table.csv", "\n".join(["when", *cells]))
     with pytest.raises(TableError, match=message):
         read_table(path)
+
+
+def test_what_no_row_tells_is_told_by_an_option(tmp_path):
+    path = write(tmp_path / "table.csv", "when,y\n01/02/1990,1\n01/03/1990,2\n")
+    with pytest.raises(TableError, match=r"and no row tells: .* by --day-first or --month-first \(day_first=True or"):
+        read_table(path)
+    for day_first, dates in ((True, ["1990-02-01", "1990-03-01"]), (False, ["1990-01-02", "1990-01-03"])):
+        found = read_table(path, ["when"], day_first=day_first)
+        assert_tables_equal(found, {"when": np.array(dates, "datetime64[us]")})
+    path = write(tmp_path / "table.csv", "when,y\n01/02/1990,1\n01/30/1990,2\n")
+    with pytest.raises(TableError, match="row 2: '01/30/1990' begins with no day, as was said of the column"):
+        read_table(path, day_first=True)
 
 
 @pytest.mark.parametrize("extension", [".csv", ".parquet"])

@@ -85,8 +85,11 @@ def _files() -> dict[str, tuple[str | bytes, Any]]:
         "a byte order mark alone": (b"\xef\xbb\xbf", "is empty"),
         "names alone": ("x,y\n", "has no rows of values"),
         "names alone, without an end": ("x,y", "has no rows of values"),
-        "numbers alone": ("1,2\n3,4\n", "starts with values"),
-        "times alone": ("2001-01-01,2\n2001-01-02,4\n", "starts with values"),
+        "numbers alone": ("1,2\n3,4\n", table),
+        "times alone": (
+            "2001-01-01,2\n2001-01-02,4\n",
+            {"x": np.array(["2001-01-01", "2001-01-02"], "datetime64[us]"), "y": np.array([2.0, 4.0])},
+        ),
         "a byte order mark": (b"\xef\xbb\xbfx,y\n1,2\n3,4\n", table),
         "lines that end in CR": ("x,y\r1,2\r3,4\r", table),
         "lines that end in CR LF": ("x,y\r\n1,2\r\n\r\n3,4", table),

@@ -56,3 +56,8 @@ SCALINGS = {
     "column": "they are decibels below its maximum at every input: what is weak for a while shows",
 }
 FORMATS = ("png", "pdf", "svg")  # of figures
+
+
+def frequency_unit(unit: str) -> str:
+    """The unit of frequencies of an input that is counted in a ``unit``."""
+    return "Hz" if unit == "s" else f"cycles per {unit}"

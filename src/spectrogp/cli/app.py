@@ -20,7 +20,7 @@ from typer.core import TyperGroup
 
 from ..choices import APPROXIMATIONS, EXPERIMENTS, FORMATS, INFERENCES, KERNELS, LIKELIHOODS, SCALINGS, TABLES, UNITS
 from . import terminal
-from .printing import print_found, print_numbers, print_paths, print_summary
+from .printing import print_found, print_numbers, print_paths, print_summary, print_warnings
 
 BAD_INPUT = 2
 
@@ -90,6 +90,12 @@ Scale = Annotated[
     Scaling,
     typer.Option(help="Colours of the spectrogram: decibels below its maximum (record), or that at each input."),
 ]
+DayFirst = Annotated[
+    bool | None,
+    typer.Option(
+        "--day-first/--month-first", help="What dates such as 05/06/2001 begin with.", show_default="what a row tells"
+    ),
+]
 Figures = Annotated[Format, typer.Option("--format", help="Of the figure.")]
 
 
@@ -153,6 +159,7 @@ def fit(
     strict: Annotated[
         bool, typer.Option("--strict", help="Refuse a table with missing values; else such rows are left out.")
     ] = False,
+    day_first: DayFirst = None,
     quick: Quick = False,
     seed: Seed = 0,
     checkpoint: Annotated[
@@ -162,7 +169,8 @@ def fit(
 ) -> None:
     """Fit to a table: writes model.safetensors, summary.json and overview.png; or with --by, to each of its signals."""
     with _plainly():
-        _refuse_together(by, jobs=jobs, scheduler=scheduler, period=period, strict=strict, checkpoint=checkpoint)
+        alone = {"period": period, "strict": strict, "checkpoint": checkpoint, "day-first": day_first is not None}
+        _refuse_together(by, jobs=jobs, scheduler=scheduler, **alone)
         from . import tables, work
 
         chosen: dict[str, Any] = {"kernel": kernel, "n_components": components, "inference": inference}
@@ -179,9 +187,10 @@ def fit(
             return
         looks = work.Looks(unit and unit.value, period, level, resolution, scaling.value, figures.value)
         with tables.at_hand(data) as path:
-            given = tables.read_rows(path, x, y, error, strict=strict)
+            given = tables.read_rows(path, x, y, error, strict=strict, day_first=day_first)
             shown = work.shown_for(given, looks)
-            terminal.say(f"{given.rows} rows: {given.columns}")
+            by_position = "" if given.named else " (the table has no names: by their positions)"
+            terminal.say(f"{given.rows} rows: {given.columns}{by_position}")
             if given.left_out:
                 terminal.say(f"{given.left_out} of {given.rows + given.left_out} rows have missing values: left out")
             fitted = work.fit_table(
@@ -199,6 +208,7 @@ def predict(
     model: Model,
     data: Table,
     level: Level = 0.9,
+    day_first: DayFirst = None,
     out: Annotated[Path, typer.Option(help="The table to write, .csv or .parquet.")] = Path("prediction.csv"),
 ) -> None:
     """Predict outputs at the inputs in a table: mean, standard deviation and interval of new outputs."""
@@ -207,7 +217,8 @@ def predict(
 
         _prepare(out.parent)
         with tables.at_hand(data) as path:
-            work.predict_table(model, path, out, level)
+            said = work.predict_table(model, path, out, level, day_first=day_first)
+    print_warnings(said)
     print_paths([out])
 
 

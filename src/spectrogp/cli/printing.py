@@ -45,6 +45,7 @@ def print_summary(summary: dict[str, Any], shown: Shown) -> None:
     """The components, and the quality of the fit."""
     import numpy as np
 
+    from ..estimator import said_of_blocks
     from ..initialise import show_range
 
     level = f"{100.0 * summary['level']:.3g} %"
@@ -71,14 +72,21 @@ def print_summary(summary: dict[str, Any], shown: Shown) -> None:
         f"{summary['seconds']:.0f} s"
     )
     told = summary["diagnostics"]
+    if "block_out" in told:
+        terminal.say(said_of_blocks(told["block_out"]))
     for failure in told["starts_failed"]:
         terminal.say(f"a start failed: {printable(failure)}")
     if told["jitter"] > 0:
         terminal.say(f"covariances needed jitter of {told['jitter']:.1g} of their variance")
     for stage in told["cut_short"]:
         terminal.say(f"cut short: {stage}")
-    for warning in summary["warnings"]:
-        terminal.say(f"warning: {printable(warning)}")
+    print_warnings(summary["warnings"])
+
+
+def print_warnings(sentences: list[str]) -> None:
+    """What was warned of, a line each."""
+    for sentence in sentences:
+        terminal.say(f"warning: {printable(sentence)}")
 
 
 def print_numbers(numbers: dict[str, Any]) -> None:

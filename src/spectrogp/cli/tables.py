@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..files import Columns, TableError, chosen_columns, listed, quoted, read_table
+from ..files import Columns, TableError, chosen_columns, has_names, listed, quoted, read_table
 
 _FORMATS = {b"PAR1": ".parquet", b"RIFF": ".wav"}  # by how they begin; all else is text
 
@@ -25,6 +25,7 @@ class Rows(NamedTuple):
     y: np.ndarray
     error: np.ndarray | None
     left_out: int
+    named: bool = True  # by the table itself, not by position
 
     @property
     def rows(self) -> int:
@@ -46,7 +47,15 @@ def at_hand(path: Path) -> Iterator[Path]:
         yield kept
 
 
-def read_rows(path: Path, x: list[str] | None, y: str | None, error: str | None, *, strict: bool) -> Rows:
+def read_rows(
+    path: Path,
+    x: list[str] | None,
+    y: str | None,
+    error: str | None,
+    *,
+    strict: bool,
+    day_first: bool | None = None,
+) -> Rows:
     """The columns that are fitted (``chosen_columns``), without the rows in which one of them is missing.
 
     Args:
@@ -55,9 +64,10 @@ def read_rows(path: Path, x: list[str] | None, y: str | None, error: str | None,
         y: The output, likewise.
         error: Known standard deviations, likewise.
         strict: Whether missing values are refused.
+        day_first: Whether days come first in dates of which no row tells.
     """
-    columns = chosen_columns(path, x, y, error)
-    table = read_table(path, columns.names, missing=not strict)
+    columns = chosen_columns(path, x, y, error, day_first=day_first)
+    table = read_table(path, columns.names, missing=not strict, day_first=day_first)
     if table[columns.y].dtype.kind == "M":
         raise TableError(f"{path}, column {quoted(columns.y)}: outputs are numbers, but these are times")
     gone = np.any([_missing(column) for column in table.values()], axis=0)
@@ -65,7 +75,7 @@ def read_rows(path: Path, x: list[str] | None, y: str | None, error: str | None,
         raise TableError(f"{path} has no row in which none of {listed(columns.names)} is missing")
     table = {name: column[~gone] for name, column in table.items()}
     known = None if columns.error is None else table[columns.error]
-    return Rows(columns, columns.inputs(table), table[columns.y], known, int(np.sum(gone)))
+    return Rows(columns, columns.inputs(table), table[columns.y], known, int(np.sum(gone)), has_names(path))
 
 
 def _missing(column: np.ndarray) -> np.ndarray:

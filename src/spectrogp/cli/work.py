@@ -14,6 +14,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from .. import __version__, plots
+from ..choices import frequency_unit
 from ..core import as_level, naming
 from ..estimator import (
     SpectralGPRegressor,
@@ -48,16 +49,20 @@ class Looks(NamedTuple):
 
 
 class Shown(NamedTuple):
-    """What frequencies are shown in: units of the inputs, how much of an input each is, and whether as periods."""
+    """What frequencies are shown in: units of the inputs, how much of an input each is, and whether as periods.
+
+    ``asked_for`` is the unit of times that was asked for, if one was.
+    """
 
     columns: Columns
     units: tuple[str, ...]
     sizes: tuple[float, ...]
     period: bool
+    asked_for: str | None = None
 
     def frequency(self, axis: int = 0) -> str:
         """The unit of frequencies along an input."""
-        return plots.frequency_unit(self.units[axis])
+        return frequency_unit(self.units[axis])
 
     @property
     def head(self) -> str:
@@ -87,7 +92,9 @@ def shown_for(given: Rows, looks: Looks) -> Shown:
         float((np.max(column) - np.min(column)) / np.timedelta64(1, "D")) if time else 0.0
         for column, time in zip((np.asarray(part.tolist(), part.dtype) for part in columns), times, strict=True)
     ]
-    return Shown(given.columns, *shown_units(given.columns.x, times, np.array(spans), looks.unit), looks.period)
+    return Shown(
+        given.columns, *shown_units(given.columns.x, times, np.array(spans), looks.unit), looks.period, looks.unit
+    )
 
 
 def found(initial: InitialValues, shown: Shown) -> dict[str, Any]:
@@ -149,12 +156,12 @@ def fit(
             given.X,
             given.y,
             given.error,
+            names=(*given.columns.x, given.columns.y),
+            unit=shown.asked_for,
             checkpoint=checkpoint,
             on_found=lambda initial: on_found(found(initial, shown), shown),
         )
-    estimator.names_ = (*given.columns.x, given.columns.y)  # so figures of the saved model have them too
-    messages = list(dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught))
-    return Fitted(estimator, given, shown, time.perf_counter() - began, messages)
+    return Fitted(estimator, given, shown, time.perf_counter() - began, _sentences(caught))
 
 
 def report(fitted: Fitted, looks: Looks) -> Report:
@@ -203,16 +210,18 @@ def write(
     return paths
 
 
-def predict_table(model: Path, data: Path, out: Path, level: float) -> None:
-    """Mean, standard deviation and interval of new outputs at the inputs in a table."""
+def predict_table(model: Path, data: Path, out: Path, level: float, *, day_first: bool | None = None) -> list[str]:
+    """Mean, standard deviation and interval of new outputs at the inputs in a table; gives what was warned of."""
     level = as_level(level)
     estimator, columns = load_model(model)
     if taken := set(PREDICTED) & set(columns.x):
         raise TableError(f"{out}: inputs may not be called like the predictions, got {', '.join(sorted(taken))}")
-    table = read_table(data, columns.x)
-    with naming(str(data)):
+    table = read_table(data, columns.x, day_first=day_first)
+    with naming(str(data)), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
         predicted = estimator.predict(columns.inputs(table), return_std=True, interval=level)
     write_table(out, table | dict(zip(PREDICTED, predicted, strict=True)))
+    return _sentences(caught)
 
 
 def spectrogram_table(model: Path, along: str | None, out: Path, looks: Looks) -> list[Path]:
@@ -262,6 +271,11 @@ def load_model(path: Path) -> tuple[SpectralGPRegressor, Columns]:
         return estimator, Columns(tuple(names["x"]), names["y"], names["error"])
     *x, y = columns_of(estimator)
     return estimator, Columns(tuple(x), y)
+
+
+def _sentences(caught: list[warnings.WarningMessage]) -> list[str]:
+    """Warnings in one line each, once each."""
+    return list(dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught))
 
 
 def _as_column(values: np.ndarray) -> np.ndarray:

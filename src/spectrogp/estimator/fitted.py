@@ -16,7 +16,7 @@ from ..posterior import Band, Posterior, Prediction, Spectrogram
 from .beyond import finite, say_if_far
 from .channels import ChannelsMixin, by_channel
 from .diagnosing import DiagnosisMixin
-from .reporting import averaged_over, oscillations, report
+from .reporting import averaged_over, oscillations, report, said_of_blocks
 from .times import like, numbers_of
 from .units import Units
 
@@ -310,11 +310,13 @@ class FittedMixin(ChannelsMixin, DiagnosisMixin):
         return figure
 
     def summary(self) -> str:
-        """What was found, warnings, all parameters in standardised units, and what draws are worth; print it."""
+        """What was found, warnings, scores of rows left out, all parameters (standardised), what draws are worth."""
         check_is_fitted(self)
         parts = [self.initial_values_, *([] if self.choice_ is None else [self.choice_])]
         if self.warnings_:
             parts.append("\n".join(f"warning: {sentence}" for sentence in self.warnings_))
+        if "block_out" in self.diagnostics_:
+            parts.append(said_of_blocks(self.diagnostics_["block_out"]))
         parts.append(summary(self.model_))
         if self.posterior_.statistics:
             parts.append(self.diagnostics())

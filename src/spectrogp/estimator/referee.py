@@ -19,6 +19,7 @@ ROWS = 20_000  # next to each other that are looked at, at most
 BLOCKS, SHARE = 10, 0.2  # that are left out of the data, and their share of all rows
 LEVEL, WIDTH = 0.9, 1.645  # of intervals, and half their width in standard deviations
 CALIBRATED = 0.7  # share inside 90 % intervals, below which predictions of blocks that were left out are poor
+CARRIES = 0.3  # of R² in blocks that the model expects, from which on none at all is worth a warning
 UNSEEN = 1e15  # error of a row that is not observed
 EDGE = 0.03  # of the frequency at which a search ends, within which a component is at its edge
 APART = 0.2  # of a frequency, by which fit and data may differ
@@ -60,7 +61,7 @@ def judge(model: MarkovGP, data: Data, posterior: Posterior, initial: InitialVal
     if not count:
         low, high = initial.band[:, 0] * unit.size
         said.append(
-            f"nothing significant: no oscillation between {low:.3g} and {high:.3g} cycles per {unit.name} stands out "
+            f"nothing significant: no oscillation between {low:.3g} and {high:.3g} {unit.frequency} stands out "
             "of noise and background; n_components=1 fits one all the same, and longer or less noisy data may show one"
         )
     said += _of_components(count, record, components, posterior, initial, unit)
@@ -77,12 +78,7 @@ def judge(model: MarkovGP, data: Data, posterior: Posterior, initial: InitialVal
     # What the oscillations leave over is noise and background, which could hide one that was missed.
     rest = record.y - np.sum(parts[:count], axis=0)
     said += _of_residuals(record, rest, initial, unit)
-    if block_out["coverage"] < CALIBRATED:
-        said.append(
-            f"of rows that were left out in blocks {block_out['coverage']:.0%} lie inside 90 % intervals: predictions "
-            "in gaps and beyond the data are not to be trusted; something other than these components may be there"
-        )
-    return Verdict(said, block_out)
+    return Verdict(said + _of_blocks(count, block_out), block_out)
 
 
 def telling(model: MarkovGP, data: Data, initial: InitialValues) -> np.ndarray:
@@ -145,12 +141,15 @@ class _Stretch(NamedTuple):
 
 def _told(initial: InitialValues, unit: Shown) -> list[str]:
     """Ambiguities of what was found, in the units in which frequencies are told."""
-    told = initial.in_units(np.zeros(1), np.array([1.0 / unit.size]), 1.0).ambiguities(unit.name)
+    told = initial.in_units(np.zeros(1), np.array([1.0 / unit.size]), 1.0).ambiguities(unit.frequency)
     return [f"{sentence}; times at other fractions of that period would tell" for sentence in told]
 
 
 def _block_out(model: MarkovGP, record: _Stretch) -> dict[str, float]:
-    """How rows are predicted that were left out in blocks: share inside 90 % intervals, and 1 − error / variance."""
+    """How rows are predicted that were left out in blocks: share inside 90 % intervals, and R².
+
+    That is 1 − error / variance, with the squared errors that there are, and with those that the model expects.
+    """
     n = len(record.t)
     wide = max(int(SHARE * n / BLOCKS), 1)
     starts = ((np.arange(BLOCKS) + 0.5) * n / BLOCKS - 0.5 * wide).astype(int)
@@ -162,7 +161,32 @@ def _block_out(model: MarkovGP, record: _Stretch) -> dict[str, float]:
     off = record.y[rows] - np.asarray(found.mean)[rows]
     inside = np.abs(off) < WIDTH * np.sqrt(np.asarray(found.variance)[rows] + noise**2)
     variance = max(float(np.var(record.y[rows])), 1e-300)
-    return {"coverage": float(np.mean(inside)), "r2": 1.0 - float(np.mean(off**2)) / variance}
+    wanted = float(np.mean(np.asarray(found.variance)[rows] + noise**2))
+    return {
+        "coverage": float(np.mean(inside)),
+        "r2": 1.0 - float(np.mean(off**2)) / variance,
+        "expected_r2": 1.0 - wanted / variance,
+    }
+
+
+def _of_blocks(count: int, block_out: dict[str, float]) -> list[str]:
+    """Whether rows left out in blocks are predicted as well as the model has it.
+
+    Oscillations that lose their phase within a block are predicted by their mean, and the model says so: that is right.
+    """
+    said = []
+    if block_out["coverage"] < CALIBRATED:
+        said.append(
+            f"of rows that were left out in blocks {block_out['coverage']:.0%} lie inside 90 % intervals: predictions "
+            "in gaps and beyond the data are not to be trusted; something other than these components may be there"
+        )
+    if count and block_out["r2"] <= 0.0 and block_out["expected_r2"] > CARRIES:
+        said.append(
+            f"rows that were left out in blocks are predicted no better than by their mean (R² {block_out['r2']:.2g}, "
+            f"where the model has {block_out['expected_r2']:.2g}): what is found does not carry over gaps; compare the "
+            "components with the periodogram in the overview, and give fewer by n_components"
+        )
+    return said
 
 
 def _noise(model: MarkovGP, record: _Stretch, rows: np.ndarray) -> np.ndarray:
@@ -218,7 +242,7 @@ def _of_residuals(record: _Stretch, residual: np.ndarray, initial: InitialValues
         return []
     f = lines[0].frequency * unit.size
     return [
-        f"the residuals have a line at {f:.6g} cycles per {unit.name} (a period of {1.0 / f:.4g}) that no component "
+        f"the residuals have a line at {f:.6g} {unit.frequency} (a period of {1.0 / f:.4g}) that no component "
         "explains; n_components fits more of them"
     ]
 
@@ -244,12 +268,12 @@ def _of_components(
         name = f"component {a + 1}"
         if np.median(f) > (1.0 - EDGE) * high:
             said.append(
-                f"{name} lies where the search ends, at {high * unit.size:.4g} cycles per {unit.name}: it may be the "
+                f"{name} lies where the search ends, at {high * unit.size:.4g} {unit.frequency}: it may be the "
                 "alias of a faster one; highest_frequency says where to look"
             )
         if np.median(f) < low:
             said.append(
-                f"{name} turns less than once in the data ({np.median(f) * unit.size:.3g} cycles per {unit.name}): it "
+                f"{name} turns less than once in the data ({np.median(f) * unit.size:.3g} {unit.frequency}): it "
                 "is a trend rather than an oscillation"
             )
         if band.lower is not None and band.upper is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -112,7 +112,7 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
         optimum, rows fitted to and compared on, why starts failed ("starts_failed"), the jitter that covariances needed
         as a share of their variance, which stages ended before they were done ("cut_short"), and how many rows were
         left out for missing values ("rows_left_out"). For "markov", how rows are predicted that were left out in blocks
-        ("block_out"): the share inside 90 % intervals, and R².
+        ("block_out"): the share inside 90 % intervals, and R², as it is and as the model expects it.
     warnings_ : list of str
         What a referee would ask about this fit, with a remedy: nothing significant, an ambiguity of aliases, a line
         that is left over, a component that explains nothing or is hardly known, poor predictions of blocks that were
@@ -188,6 +188,8 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
         y: Any = None,
         error: Any = None,
         *,
+        names: Sequence[str] | None = None,
+        unit: str | None = None,
         checkpoint: FilePath | None = None,
         on_found: Callable[[InitialValues], Any] | None = None,
     ) -> Self:
@@ -203,6 +205,11 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
             noise and offsets of their own; one has no output where its value is not a number.
         error : array of shape [n] or [n, c], number or None
             Known standard deviations of the outputs; the fitted noise is what there is beside them.
+        names : sequence of str or None
+            What the inputs and then the output are called; by default as their containers say.
+        unit : str or None
+            In which warnings tell frequencies along inputs that are times: "year" (365.25 days), "day", "hour",
+            "minute" or "s"; by default one that suits the span of the data.
         checkpoint : str, path or None
             What files begin with (NAME.optimum, NAME.posterior) from which an interrupted fit, called again with the
             same data, settings and integer ``random_state``, goes on, with the same result bit for bit; they are
@@ -244,7 +251,13 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
             seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
 
         cache_by_default()
-        shown = shown_along(0 in times, float(np.ptp(numbers[:, 0])), units)
+        known_as = _names_of(seen, called, names)
+        # Inputs without a name are counted in units.
+        named = names is not None or known_as[0] not in ("x", "x1")
+        span = float(np.ptp(numbers[:, 0]))
+        shown = shown_along(
+            known_as[0] if named else "unit", 0 in times, span, units, unit if 0 in times or not times else None
+        )
 
         def announce(initial: InitialValues) -> None:
             if on_found is not None:
@@ -276,5 +289,15 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
         self.choice_ = None if choice is None else choice.in_units(units.X_scale)
         self.n_iter_ = len(self.history_)
         self.diagnostics_["rows_left_out"] = left_out
-        self.names_ = names_for(self.n_features_in_, getattr(self, "feature_names_in_", None), called)
+        self.names_ = known_as
         return self
+
+
+def _names_of(seen: Any, called: Sequence[str | None], names: Sequence[str] | None) -> tuple[str, ...]:
+    """What inputs and output are called, in ``names`` or by those who gave them, of an estimator that has seen them."""
+    count = seen.n_features_in_
+    if names is None:
+        return names_for(count, getattr(seen, "feature_names_in_", None), called)
+    if len(names) != count + 1:
+        raise ValueError(f"names must be those of {count} inputs and of the output, got {len(names)}: {list(names)}")
+    return tuple(map(str, names))

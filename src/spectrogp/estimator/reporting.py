@@ -5,6 +5,7 @@ The room ``plots`` is imported where a report is made: a fit alone does not load
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -162,6 +163,14 @@ def _since(name: str, time: bool, origin: Any) -> str:
     if not origin:
         return name
     return f"{name} (days since {origin})" if time else f"{name} − {origin}"
+
+
+def said_of_blocks(block_out: Mapping[str, float]) -> str:
+    """How well rows are predicted that were left out in blocks, in words: R² of rows fitted to does not tell."""
+    return (
+        f"of rows that were left out in blocks and predicted from the others: R² {block_out['r2']:.4f}, "
+        f"{block_out['coverage']:.1%} inside 90 % intervals"
+    )
 
 
 def spread(count: int, most: int) -> np.ndarray:

@@ -21,17 +21,48 @@ class Given(NamedTuple):
 def separated(X: Any, y: Any) -> Given:
     """Inputs and outputs, of which a series of pandas or xarray alone is both: its index, and its values."""
     if y is not None:
+        _refuse_other_index(X, y)
         return Given(_filled(X), _filled(y), _name(X), _name(y))
     if hasattr(X, "index") and hasattr(X, "to_frame") and np.ndim(X) == 1:  # a series of pandas
         return Given(without_zone(X.index), X.to_numpy(), _name(X.index), _name(X))
     if hasattr(X, "coords") and hasattr(X, "dims") and np.ndim(X) == 1:  # an array of xarray
-        (dimension,) = X.dims
-        along = X.coords[dimension].to_numpy() if dimension in X.coords else np.arange(len(X))
-        return Given(along, X.to_numpy(), str(dimension), _name(X))
+        name, along = _along(X)
+        return Given(along, X.to_numpy(), name, _name(X))
     raise ValueError(
         "fit requires y to be passed, but the target y is None; a series of pandas, or an array of xarray with one "
         "dimension, may be given alone"
     )
+
+
+def _refuse_other_index(X: Any, y: Any) -> None:
+    """Refuse outputs of pandas whose rows are not called as those of the inputs: they may be other rows."""
+    if not (hasattr(X, "iloc") and hasattr(y, "iloc")) or len(X) != len(y) or X.index.equals(y.index):
+        return
+    row = next((k for k, (mine, own) in enumerate(zip(X.index, y.index, strict=True)) if mine != own), None)
+    if row is None:
+        return
+    raise ValueError(
+        f"X and y have different indices: row {row} is {X.index[row]!r} in X and {y.index[row]!r} in y; give both the "
+        "same index, as by y.loc[X.index], or y.to_numpy() where rows belong together in their order"
+    )
+
+
+def _along(array: Any) -> tuple[str, np.ndarray]:
+    """The input of an array of xarray with one dimension, and its name: its coordinate, or the numbers of the rows.
+
+    That is the index of the dimension, or the only coordinate along it that holds numbers or times.
+    """
+    (dimension,) = array.dims
+    if dimension in array.coords:
+        return str(dimension), array.coords[dimension].to_numpy()
+    values = {str(name): part.to_numpy() for name, part in array.coords.items() if part.dims == (dimension,)}
+    values = {name: part for name, part in values.items() if part.dtype.kind in "fiuM"}
+    if len(values) > 1:
+        raise ValueError(
+            f"the input may be any of the coordinates {', '.join(map(repr, values))} along {str(dimension)!r}: choose "
+            f"it, as in array.swap_dims({dimension!s}={next(iter(values))!r})"
+        )
+    return next(iter(values.items()), (str(dimension), np.arange(len(array))))
 
 
 def names_for(count: int, columns: Any, called: Sequence[str | None]) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..choices import UNITS
+from ..choices import UNITS, frequency_unit
 from ..models import Data, Moments
 from ..posterior import Prediction
 
@@ -95,10 +95,15 @@ class Shown(NamedTuple):
     size: float
     zero: float
 
+    @property
+    def frequency(self) -> str:
+        """The unit of frequencies."""
+        return frequency_unit(self.name)
 
-def shown_along(time: bool, span: float, units: Units) -> Shown:
-    """That of an input of a ``span``: of times, in days, one that suits; else its own."""
-    (name,), (size,) = shown_units(("unit",), (time,), np.array([span]), None)
+
+def shown_along(name: str, time: bool, span: float, units: Units, unit: str | None = None) -> Shown:
+    """That of an input of this name and span: of times, in days, the ``unit`` or one that suits; else its own."""
+    (name,), (size,) = shown_units((name,), (time,), np.array([span]), unit)
     return Shown(name, size / float(units.X_scale[0]), float(np.max(-units.y_mean / units.y_scale)))
 
 

@@ -6,7 +6,7 @@ from .errors import TableError, listed, quoted
 from .groups import Groups, kinds_in, name_of, read_groups, refuse_unknown
 from .models import ModelFileError, read_model, read_notes, save
 from .parquet_tables import arrow_for, write_rows
-from .tables import column_kinds, read_columns, read_table, write_table
+from .tables import column_kinds, has_names, read_columns, read_table, write_table
 from .text import printable
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "chosen_columns",
     "column_kinds",
     "columns_among",
+    "has_names",
     "kinds_in",
     "listed",
     "name_of",

@@ -8,6 +8,7 @@ from decimal import Decimal
 
 import numpy as np
 
+from .clocks import is_clock
 from .dates import are_digits_of_dates, as_iso, is_date
 from .errors import Place, TableError, quoted, refuse
 
@@ -60,7 +61,7 @@ def about_separators(text: str) -> str:
 
 
 def kind_of(cells: Sequence[str]) -> str:
-    """What a column holds, by some of its cells: "number", "time", "text", or "nothing" where all are missing."""
+    """What a column holds, by some of its cells: "number", "time", "clock" (no date), "text", "nothing" (missing)."""
     cells = [cell.strip() for cell in cells]
     kinds = {_kind(cell) for cell in cells} - {"nothing"}
     if kinds == {"number"} and are_digits_of_dates([cell for cell in cells if cell.lower() not in _MISSING]):
@@ -73,6 +74,8 @@ def _kind(text: str) -> str:
         return "nothing"
     if _ISO.fullmatch(text) or is_date(text):
         return "time"
+    if is_clock(text):
+        return "clock"
     return "number" if _is_number(text) or _DECIMAL_COMMA.fullmatch(text) else "text"
 
 
@@ -91,19 +94,24 @@ def with_points(columns: dict[str, list[str]]) -> dict[str, list[str]]:
     }
 
 
-def parsed(cells: list[str], place: Place, *, missing: bool = False) -> np.ndarray:
-    """A column of text as numbers, or as times if its first value is one; what is ``missing`` is NaN, or refused."""
+def parsed(cells: list[str], place: Place, *, missing: bool = False, day_first: bool | None = None) -> np.ndarray:
+    """A column of text as numbers, or as times if its first value is one; what is ``missing`` is NaN, or refused.
+
+    Dates of which no row tells whether days come first say so by ``day_first``.
+    """
     if max(map(len, cells)) > LONGEST_CELL:
         i = next(i for i, cell in enumerate(cells) if len(cell) > LONGEST_CELL)
         raise TableError(f"{place(i)}: expected a number or a time, got {quoted(cells[i])}")
     cells = [cell.strip() for cell in cells]
     gone = np.array([cell.lower() in _MISSING for cell in cells])
     if not np.any(gone):
-        return _parsed(cells, place)
+        return _parsed(cells, place, day_first)
     if not missing:
         refuse(gone, place, "the value is missing")
     rows = np.flatnonzero(~gone)
-    there = _parsed([cells[i] for i in rows], lambda i: place(int(rows[i]))) if len(rows) else np.empty(0)
+    if not len(rows):
+        return with_gaps(np.empty(0), gone, place)
+    there = _parsed([cells[i] for i in rows], lambda i: place(int(rows[i])), day_first)
     return with_gaps(there, gone, place)
 
 
@@ -116,9 +124,9 @@ def with_gaps(there: np.ndarray, gone: np.ndarray, place: Place) -> np.ndarray:
     return whole
 
 
-def _parsed(cells: list[str], place: Place) -> np.ndarray:
-    if is_date(cells[0]) or are_digits_of_dates(cells):
-        cells = as_iso(cells, place)
+def _parsed(cells: list[str], place: Place, day_first: bool | None) -> np.ndarray:
+    if (is_date(cells[0]) and not _ISO.fullmatch(cells[0])) or are_digits_of_dates(cells):
+        cells = as_iso(cells, place, day_first)
     return _parsed_times(cells, place) if _ISO.fullmatch(cells[0]) else _parsed_numbers(cells, place)
 
 

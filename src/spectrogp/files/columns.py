@@ -1,9 +1,11 @@
 """Which columns of a table are inputs, output and error bars: as they are named, or by one rule.
 
 The rule looks at names and kinds. The *input* is the column of times; without one, the column whose name says time
-(time, date, year, jd, t, x …); without one, the first of two columns, if its values rise. *Error bars* are the column
-whose name says so (err, error, sigma, uncertainty, e_mag …); they are never an input. The *output* is the one column of
-numbers that is left. A table that leaves a choice is refused, with the columns it has and the option to give.
+(time, date, year, jd, t, x …); without one, the first of two columns, if its values rise. Dates whose times of day
+are another column (clocks such as 9:05, or what is called hour) are taken together with these. *Error bars* are the
+column whose name says so (err, error, sigma, se, uncertainty, e_mag, magerr …); they are never an input. The *output*
+is the one column of numbers that is left. The columns of a table without names are input, output and, if all are
+positive, error bars. A table that leaves a choice is refused, with the columns it has and the option to give.
 """
 
 from __future__ import annotations
@@ -16,8 +18,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .clocks import JOIN, parts_of
 from .errors import TableError, listed, quoted
-from .tables import column_kinds, read_table
+from .tables import column_kinds, has_names, read_table
 
 _TIMES = frozenset(
     re.findall(
@@ -26,8 +29,14 @@ _TIMES = frozenset(
         "second seconds sec epoch jd mjd bjd hjd tjd btjd bkjd",
     )
 )
-_ERRORS = frozenset(re.findall(r"\w+", "e err errs error errors sigma uncertainty uncertainties unc std stdev sd"))
+_HOURS = frozenset(("hour", "hours", "hr", "hrs"))
+_OF_DAY = frozenset(("time", "times", "minute", "minutes", "min", "second", "seconds", "sec"))  # they may be
+_ERRORS = frozenset(
+    re.findall(r"\w+", "e err errs error errors yerr stderr sigma sig se uncertainty uncertainties unc std stdev sd")
+)
+_SIGNALS = frozenset(("sig", "se"))  # which may be, too: the only column of values is no error bars
 LARGEST = 1_000  # columns of a table that the rule looks at
+THIRD = "column 3"  # of a table without names
 _NUMBERS = {"", "index", "row", "id", "unnamed"}  # columns that count the rows
 
 
@@ -58,7 +67,9 @@ class Columns(NamedTuple):
         )
 
 
-def chosen_columns(path: Path, x: list[str] | None, y: str | None, error: str | None) -> Columns:
+def chosen_columns(
+    path: Path, x: list[str] | None, y: str | None, error: str | None, *, day_first: bool | None = None
+) -> Columns:
     """The columns of a file that are fitted: those that are named, and the others by the rule.
 
     Args:
@@ -66,8 +77,20 @@ def chosen_columns(path: Path, x: list[str] | None, y: str | None, error: str | 
         x: Inputs, or None.
         y: The output, or None.
         error: Known standard deviations of the outputs, or None: none where inputs and output are named.
+        day_first: As in ``read_table``.
     """
-    return columns_among(column_kinds(path), x, y, error, path, lambda name: _rises(path, name))
+    kinds = column_kinds(path)
+    if not x and error is None and y in (None, "y") and list(kinds) == ["x", "y", THIRD] and not has_names(path):
+        error = THIRD if _positive(path, THIRD) else None
+    return columns_among(
+        kinds,
+        x,
+        y,
+        error,
+        path,
+        lambda name: _rises(path, name),
+        lambda name: _are_days(path, name, day_first),
+    )
 
 
 def columns_among(
@@ -77,6 +100,7 @@ def columns_among(
     error: str | None,
     where: Any,
     rises: Callable[[str], bool],
+    are_days: Callable[[str], bool] | None = None,
     option: str = "--{}",
 ) -> Columns:
     """The same of a table whose columns hold these ``kinds``.
@@ -88,13 +112,17 @@ def columns_among(
         error: Known standard deviations of the outputs, or None.
         where: What the table is called in errors.
         rises: Whether a column holds numbers in their order.
+        are_days: Whether times are dates only, which ``read_table`` reads together with times of day; None where none
+            can be.
         option: What errors call the choice of x, y or error: that of the command line, or "{}" for arguments.
     """
     if not kinds:
         raise TableError(f"{where} has no columns: expected one of outputs and at least one of inputs")
     called = {choice: option.format(choice) for choice in ("x", "y", "error")}
     for choice, name in (*(("x", name) for name in x or ()), ("y", y), ("error", error)):
-        if name is not None and name not in kinds:
+        if name is None or name in kinds:
+            continue
+        if choice != "x" or are_days is None or parts_of(name, kinds) is None:
             raise TableError(f"{called[choice]}: {where} has no column {quoted(name)}; it has {listed(list(kinds))}")
     given = [*(x or ()), *(name for name in (y, error) if name is not None)]
     if twice := [name for name, times in Counter(given).items() if times > 1]:
@@ -105,7 +133,7 @@ def columns_among(
     if len(kinds) > LARGEST:
         name_them = "name the inputs by {x} and the output by {y}".format(**called)
         raise TableError(f"{where} has {len(kinds):,} columns: {name_them}")
-    rule = _Rule(str(where), kinds, given, rises, called)
+    rule = _Rule(str(where), kinds, given, rises, are_days, called)
     if not x:
         x = [rule.input(y)]
     if y is None:
@@ -121,6 +149,7 @@ class _Rule:
         kinds: What its columns hold.
         given: Those that are named, whatever for.
         rises: Whether a column holds numbers in their order.
+        are_days: Whether times are dates only; None where they cannot be read together with times of day.
         called: What errors call the choices.
     """
 
@@ -130,14 +159,17 @@ class _Rule:
         kinds: dict[str, str],
         given: list[str],
         rises: Callable[[str], bool],
+        are_days: Callable[[str], bool] | None,
         called: Mapping[str, str],
     ) -> None:
-        self.where, self.kinds, self.rises, self.called = where, kinds, rises, called
+        self.where, self.kinds, self.rises, self.are_days, self.called = where, kinds, rises, are_days, called
         free = [name for name in kinds if name not in given]
         # What says error, or is the name of a column of values behind a letter: dy, emag.
         marked = {mark for name in kinds if not _words(name) & (_TIMES | _NUMBERS) for mark in _marked(name)}
         numbers = [name for name in free if kinds[name] == "number"]
         self.errors = [name for name in numbers if _words(name) & _ERRORS or name.lower() in marked]
+        if all(name in self.errors or _words(name) & (_TIMES | _NUMBERS) for name in given + numbers):
+            self.errors = [name for name in self.errors if not _words(name) <= _SIGNALS]
         numbers = _without(numbers, self.errors)
         self.dates = [name for name in free if kinds[name] == "time"]
         self.times = [name for name in numbers if _words(name) & _TIMES]
@@ -151,7 +183,7 @@ class _Rule:
         """The input: dates, what is called time, or the first of two."""
         for found in (self.dates, self.times):
             if len(found) == 1:
-                return found[0]
+                return self.with_clock(found[0]) if found is self.dates else found[0]
             if found:
                 raise self._ambiguous("input", found, "x")
         wanted = 2 if y is None else 1
@@ -166,9 +198,28 @@ class _Rule:
             raise self._ambiguous("input", self.values, "x")
         return self.values.pop(0)
 
+    def with_clock(self, date: str) -> str:
+        """Dates together with the column of their times of day, if they have none themselves and there is one."""
+        clocks = [name for name in self.others if self.kinds[name] == "clock"]
+        hours = [name for name in self.times if _words(name) & _HOURS]
+        finer = [name for name in self.times if _words(name) & _OF_DAY]
+        found = clocks or [*hours, *finer]
+        if not found or (self.are_days is not None and not self.are_days(date)):
+            return date
+        joined = [f"{date}{JOIN}{name}" for name in found]
+        if self.are_days is None:
+            raise TableError(
+                f"{self.where}: {quoted(date)} may have its times of day in {quoted(found[0])}: make one column of "
+                f"both, or choose the dates alone by {self.called['x']} NAME"
+            )
+        if len(found) > 1 or (not clocks and finer):
+            raise self._ambiguous("input", [date, *joined], "x", " (dates alone, or with times of day)")
+        return joined[0]
+
     def output(self, x: Sequence[str]) -> str:
         """The output: the one column of numbers that is left."""
-        groups = ([name for name in found if name not in x] for found in (self.values, self.times, self.others))
+        taken = {part for name in x for part in (parts_of(name, self.kinds) or (name,))}
+        groups = ([name for name in found if name not in taken] for found in (self.values, self.times, self.others))
         left = next(filter(None, groups), [])
         channels = [name for name in left if name.startswith("channel ")]
         if len(left) == 1 or (channels == left and self.where.lower().endswith(".wav")):
@@ -222,8 +273,23 @@ def _rises(path: Path, name: str) -> bool:
     return bool(np.all(np.diff(values) >= 0))
 
 
+def _positive(path: Path, name: str) -> bool:
+    """Whether a column holds positive numbers, as error bars are."""
+    values = read_table(path, [name], missing=True)[name]
+    return values.dtype.kind == "f" and bool(np.all(values[~np.isnan(values)] > 0.0))
+
+
+def _are_days(path: Path, name: str, day_first: bool | None) -> bool:
+    """Whether times are dates, without times of day."""
+    values = read_table(path, [name], missing=True, day_first=day_first)[name]
+    values = values[~np.isnat(values)]
+    return bool(np.all(values == values.astype("datetime64[D]")))
+
+
 def _marked(name: str) -> set[str]:
-    return {f"{mark}{name.lower()}" for mark in ("d", "e", "sig")}
+    """What error bars of a column are called in one word, or behind a letter: dy, emag, u_mag, magerr."""
+    plain = name.lower()
+    return {f"{mark}{plain}" for mark in ("d", "e", "sig", "u_")} | {f"{plain}{mark}" for mark in ("err", "error")}
 
 
 def _names(error: str, column: str) -> bool:

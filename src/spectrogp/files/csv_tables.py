@@ -23,6 +23,8 @@ ENCODING = "utf-8-sig"  # with or without a byte order mark
 EMPTY = 1_000_000  # empty lines, one after the other, that are passed over
 GZIP = b"\x1f\x8b"
 
+ROW, INDEX = "row", "index"  # what columns without a name are called: numbers of rows, and the first one beside others
+
 _OTHERS = {
     b"\xff\xfe": "text in UTF-16: save it as UTF-8",
     b"\xfe\xff": "text in UTF-16: save it as UTF-8",
@@ -31,7 +33,9 @@ _OTHERS = {
 }
 
 
-def read(path: Path, columns: Sequence[str] | None, *, missing: bool = False) -> dict[str, np.ndarray]:
+def read(
+    path: Path, columns: Sequence[str] | None, *, missing: bool = False, day_first: bool | None = None
+) -> dict[str, np.ndarray]:
     """The columns that are wanted, as numbers and times; ``missing`` ones are NaN and NaT, or refused."""
     with _opened(path) as file:
         lines = Lines(file, path)
@@ -50,7 +54,10 @@ def read(path: Path, columns: Sequence[str] | None, *, missing: bool = False) ->
         raise TableError(f"{path} has no rows of values")
     if lines.separator != ",":  # between commas a decimal comma could be one of thousands
         cells = with_points(cells)
-    return {name: parsed(column, place_in(path, name), missing=missing) for name, column in cells.items()}
+    return {
+        name: parsed(column, place_in(path, name), missing=missing, day_first=day_first)
+        for name, column in cells.items()
+    }
 
 
 def read_raw(path: Path, columns: Sequence[str] | None = None) -> dict[str, np.ndarray]:
@@ -72,6 +79,15 @@ def kinds_of(path: Path) -> dict[str, str]:
         some = list(islice(rows, looked_at(len(names))))
     columns = zip(*some, strict=True) if some else ((),) * len(names)
     return {name: kind_of(cells) for name, cells in zip(names, columns, strict=True)}
+
+
+def has_names(path: Path) -> bool:
+    """Whether a table names its columns; those of one that begins with values are called by their positions."""
+    with _opened(path) as file:
+        lines = Lines(file, path)
+        lines.look_ahead()
+        rows = csv.reader(lines, delimiter=lines.separator, skipinitialspace=True)
+        return lines.names is not None or not _are_values(next(filter(None, rows)))
 
 
 def written(path: Path, columns: dict[str, np.ndarray]) -> bytes:
@@ -113,7 +129,7 @@ def _opened(path: Path) -> Iterator[TextIO]:
 def _rows(lines: Lines) -> Iterator[list[str]]:
     """The names, and then the rows of as many cells; comments and lines without anything are passed over."""
     names: list[str] | None = None
-    empty = 0
+    nameless, empty = False, 0
     try:
         lines.look_ahead()
         if lines.names is not None:
@@ -128,9 +144,12 @@ def _rows(lines: Lines) -> Iterator[list[str]]:
                     raise TableError(f"{lines.where}: {empty:,} empty lines before it, is this a table?")
                 continue
             if names is None:
-                names = _names(row, lines)
+                nameless = _are_values(row)
+                names = _by_position(len(row)) if nameless else _names(row)
                 yield names
-            else:
+                lines.row += nameless
+            if lines.row:
+                row = [str(lines.row), *row] if nameless and names[0] == ROW else row
                 if len(row) != len(names):
                     about = about_separators(names[0]) if len(names) == 1 else ""
                     expected = f"expected {len(names)} values, one for each column, got {len(row)}"
@@ -149,8 +168,18 @@ def _rows(lines: Lines) -> Iterator[list[str]]:
         raise TableError(f"{lines.path} is empty: expected a row of column names, and rows of values")
 
 
-def _names(row: list[str], lines: Lines) -> list[str]:
+def _are_values(row: list[str]) -> bool:
+    """Whether a first row has no names but values."""
+    return all(kind_of([cell]) in ("number", "time") for cell in row)
+
+
+def _by_position(count: int) -> list[str]:
+    """Names of the columns of a table that has none: x, y, column 3 …; a single column is y, beside row numbers."""
+    return [ROW, "y"] if count == 1 else ["x", "y", *(f"column {k}" for k in range(3, count + 1))]
+
+
+def _names(row: list[str]) -> list[str]:
     names = [name.strip() for name in row]
-    if all(kind_of([name]) in ("number", "time") for name in names):
-        raise TableError(f"{lines.path} starts with values: expected a first row of column names, got {listed(names)}")
+    if names[0] == "" and len(names) > 1 and INDEX not in names:  # as pandas writes an index
+        names[0] = INDEX
     return names

@@ -21,7 +21,9 @@ from .text import printable
 LARGEST = 100_000
 
 
-def read(path: Path, columns: Sequence[str] | None, *, missing: bool = False) -> dict[str, np.ndarray]:
+def read(
+    path: Path, columns: Sequence[str] | None, *, missing: bool = False, day_first: bool | None = None
+) -> dict[str, np.ndarray]:
     """The columns that are wanted, as numbers and times; ``missing`` ones are NaN and NaT, or refused."""
     arrow, _ = arrow_for(path)
     with _opened(path) as file:
@@ -41,7 +43,7 @@ def read(path: Path, columns: Sequence[str] | None, *, missing: bool = False) ->
         table.validate(full=True)
         if not table.num_rows:
             raise TableError(f"{path} has no rows of values")
-        found = {name: converted(arrow, table[name], place_in(path, name), missing) for name in wanted}
+        found = {name: converted(arrow, table[name], place_in(path, name), missing, day_first) for name in wanted}
     if old:
         with _opened(path, metadata, coerce_int96_timestamp_unit="ns") as file:
             table = file.read(columns=old)
@@ -127,23 +129,26 @@ def _longest(metadata: Any) -> int:
     return int(2**20 + 2 * LONGEST_CELL * metadata.num_rows * metadata.num_columns)
 
 
-def converted(arrow: Any, column: Any, place: Place, missing: bool) -> np.ndarray:
+def converted(arrow: Any, column: Any, place: Place, missing: bool, day_first: bool | None = None) -> np.ndarray:
     """A column of arrow as numbers or times."""
     gone = column.is_null().to_numpy()
     if not missing:
         refuse(gone, place, "the value is missing")
     if missing and np.any(gone):
         rows = np.flatnonzero(~gone)
-        there = _present(arrow, column.drop_null(), lambda i: place(int(rows[i])), missing) if len(rows) else rows / 1.0
+        if not len(rows):
+            return with_gaps(np.empty(0), gone, place)
+        there = _present(arrow, column.drop_null(), lambda i: place(int(rows[i])), missing, day_first)
         return with_gaps(there, gone, place)
-    return _present(arrow, column, place, missing)
+    return _present(arrow, column, place, missing, day_first)
 
 
-def _present(arrow: Any, column: Any, place: Place, missing: bool) -> np.ndarray:
+def _present(arrow: Any, column: Any, place: Place, missing: bool, day_first: bool | None) -> np.ndarray:
     """Values without gaps, but for those that text or floats have themselves."""
     kind, types = column.type, arrow.types
     if types.is_dictionary(kind) and is_text(arrow, kind.value_type):
-        return parsed([cell for chunk in column.chunks for cell in _cells(chunk)], place, missing=missing)
+        cells = [cell for chunk in column.chunks for cell in _cells(chunk)]
+        return parsed(cells, place, missing=missing, day_first=day_first)
     if types.is_decimal(kind):
         return parsed([format(value, "f") for value in column.to_pylist()], place)
     if types.is_timestamp(kind) or types.is_date(kind):

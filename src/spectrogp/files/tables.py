@@ -13,13 +13,20 @@ from numpy.typing import ArrayLike
 from . import csv_tables, parquet_tables, wav_tables
 from .atomic import FilePath, replace_file
 from .cells import integers, refuse_not_finite, times
+from .clocks import JOIN, parts_of, with_clock
 from .errors import TableError, quoted
 from .selection import place_in
 
 TEXT = (".csv", ".tsv", ".tab", ".txt", ".dat")
 
 
-def read_table(path: FilePath, columns: Sequence[str] | None = None, *, missing: bool = False) -> dict[str, np.ndarray]:
+def read_table(
+    path: FilePath,
+    columns: Sequence[str] | None = None,
+    *,
+    missing: bool = False,
+    day_first: bool | None = None,
+) -> dict[str, np.ndarray]:
     """The columns of a table by name: numbers as float64, times as datetime64[us].
 
     Two kinds of columns keep digits that these would lose: integers of which one is beyond 2**53 are int64, and times
@@ -28,11 +35,16 @@ def read_table(path: FilePath, columns: Sequence[str] | None = None, *, missing:
     float64.
 
     A table of text is in UTF-8 and has the names in its first row, or in the last comment before the values (lines
-    that begin with # or %). Cells are separated by commas, semicolons, tabs, bars or white space, whichever splits the
-    names and the first row alike. Numbers have a decimal point and no other separators (``1_000`` is none); where
-    cells are not separated by commas, a decimal comma will do in a table without points. Times are written as in ISO
-    8601, and those with a time zone become UTC; or as 30.05.2001, 2001/05/30, 20010530 (if all of a column are
-    such), and 30/05/2001 or 05/30/2001 where the column tells which. Rows are counted from 1, without the names.
+    that begin with # or %); columns of a table that begins with values are x, y, column 3 …, and a single one is y
+    beside row, the numbers of the rows. A first column without a name, as pandas writes it, is index. Cells are
+    separated by commas, semicolons, tabs, bars or white space, whichever splits the names and the first row alike.
+    Numbers have a decimal point and no other separators (``1_000`` is none); where cells are not separated by commas,
+    a decimal comma will do in a table without points. Times are written as in ISO 8601, and those with a time zone
+    become UTC; or as 30.05.2001, 2001/05/30, 30 May 2001, May 2001, 2001Q2, 20010530 (if all of a column are such),
+    and 30/05/2001 or 05/30/2001 where the column tells which. Rows are counted from 1, without the names.
+
+    The column ``date + clock`` of a table that has the columns ``date``, with dates, and ``clock``, with times of day
+    (9:05, 21:05:30) or hours, is both together.
 
     A sound file has the columns ``time (s)``, ``channel 1``, ``channel 2`` …
 
@@ -40,11 +52,22 @@ def read_table(path: FilePath, columns: Sequence[str] | None = None, *, missing:
         path: A file whose name ends in .csv, .tsv, .tab, .txt or .dat (text, also with .gz), .parquet or .wav.
         columns: Those that are wanted, in their order (all of them when left out); the others may hold anything.
         missing: Whether values may be missing (empty cells, NaN, NA, null …): they become NaN and NaT.
+        day_first: Whether days come before months in dates such as 05/06/2001; by default a row has to tell.
     """
     path = Path(path)
     with _reading(path) as form:
-        found: dict[str, np.ndarray] = form.read(path, columns, missing=missing)
-        return found
+        joined = _joined(form, path, columns or ())
+        parts = [joined[name][0] if name in joined else name for name in columns or ()]
+        plain = None if columns is None else list(dict.fromkeys(parts))
+        found: dict[str, np.ndarray] = form.read(path, plain, missing=missing, day_first=day_first)
+        if not joined:
+            return found
+        clocks = form.read_raw(path, list(dict.fromkeys(clock for _, clock in joined.values())))
+        both = {
+            name: with_clock(found[day], clocks[clock], place_in(path, name), missing=missing)
+            for name, (day, clock) in joined.items()
+        }
+        return {name: both[name] if name in both else found[name] for name in columns or ()}
 
 
 def read_columns(path: FilePath, columns: Sequence[str] | None = None) -> dict[str, np.ndarray]:
@@ -56,14 +79,22 @@ def read_columns(path: FilePath, columns: Sequence[str] | None = None) -> dict[s
 
 
 def column_kinds(path: FilePath) -> dict[str, str]:
-    """What the columns of a table hold, by name: "number", "time", "text", or "nothing" where all is missing.
+    """What the columns of a table hold, by name: "number", "time", "clock", "text", or "nothing" where all is missing.
 
-    The first rows tell; of a table of more than 10,000 columns none are looked at, and all hold "nothing".
+    A clock is a time of day without a date. The first rows tell; of a table of more than 10,000 columns none are
+    looked at, and all hold "nothing".
     """
     path = Path(path)
     with _reading(path) as form:
         found: dict[str, str] = form.kinds_of(path)
         return found
+
+
+def has_names(path: FilePath) -> bool:
+    """Whether a table names its columns; those of a text that begins with values are x, y, column 3 … by position."""
+    path = Path(path)
+    with _reading(path) as form:
+        return form is not csv_tables or csv_tables.has_names(path)
 
 
 def write_table(path: FilePath, columns: Mapping[str, ArrayLike]) -> None:
@@ -88,6 +119,14 @@ def write_table(path: FilePath, columns: Mapping[str, ArrayLike]) -> None:
         got = ", ".join(f"{quoted(name)}: {rows}" for name, rows in (first, *different[:1]))
         raise TableError(f"{path}: all columns must have the same number of rows, at least one; got {got}")
     replace_file(path, form.written(path, contents))
+
+
+def _joined(form: ModuleType, path: Path, columns: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """The columns that are dates and times of day of two columns of the file, and which these are."""
+    if not any(JOIN in name for name in columns):
+        return {}
+    names = form.kinds_of(path)
+    return {name: parts for name in columns for parts in [parts_of(name, names)] if parts is not None}
 
 
 def _writable(array: np.ndarray, path: Path, name: str) -> np.ndarray:

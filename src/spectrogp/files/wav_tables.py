@@ -18,8 +18,11 @@ TIME = "time (s)"
 DAMAGED = (ValueError, TypeError, IndexError, ArithmeticError, UnboundLocalError, EOFError, OSError, struct.error)
 
 
-def read(path: Path, columns: Sequence[str] | None, *, missing: bool = False) -> dict[str, np.ndarray]:
-    """The columns that are wanted: ``time (s)``, ``channel 1``, …"""
+def read(
+    path: Path, columns: Sequence[str] | None, *, missing: bool = False, day_first: bool | None = None
+) -> dict[str, np.ndarray]:
+    """The columns that are wanted: ``time (s)``, ``channel 1``, … (no dates, whatever is said of them)."""
+    del day_first
     found = read_raw(path, columns)
     for name, values in found.items():
         (refuse_infinite if missing else refuse_not_finite)(values, place_in(path, name))

@@ -136,11 +136,11 @@ class InitialValues:
             lines.append(f"background: lengthscale {lengthscale:.3g}, σ {amplitude:.3g}")
         return "\n".join([*lines, *self.ambiguities()])
 
-    def ambiguities(self, unit: str = "unit") -> list[str]:
+    def ambiguities(self, unit: str = "cycles per unit") -> list[str]:
         """Which frequencies the data cannot tell from those that were found, in words.
 
         Args:
-            unit: What the unit of the input is called.
+            unit: What the unit of frequencies is called.
         """
         said = []
         for a in np.unique(self.aliases_of[:, 0]):
@@ -150,7 +150,7 @@ class InitialValues:
                 for (f, window), (_, sign, k) in zip(self.aliases[mine], self.aliases_of[mine], strict=True)
             ]
             said.append(
-                f"component {a + 1} at f = {self.frequency[0, a, 0]:.6g} cycles per {unit} may be an alias of "
+                f"component {a + 1} at f = {self.frequency[0, a, 0]:.6g} {unit} may be an alias of "
                 f"{' or '.join(others)}: at these times the data cannot tell them apart"
             )
         return said

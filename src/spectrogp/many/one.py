@@ -29,12 +29,14 @@ class Task(NamedTuple):
         settings: Parameters of ``SpectralGPRegressor``.
         size: How much of an input the unit is that frequencies are told in: 365.25 for years where inputs are days.
         level: Probability of the bands.
+        unit: What it is called, if inputs are times and one was asked for; warnings tell frequencies in it.
     """
 
     columns: Columns
     settings: dict[str, Any]
     size: float
     level: float
+    unit: str | None = None
 
 
 def fit_signal(task: Task, table: dict[str, np.ndarray]) -> dict[str, Any]:
@@ -55,7 +57,8 @@ def fit_signal(task: Task, table: dict[str, np.ndarray]) -> dict[str, Any]:
             _refuse_hopeless(task.columns, table)
             estimator = SpectralGPRegressor(**task.settings)
             error = None if task.columns.error is None else table[task.columns.error]
-            estimator.fit(task.columns.inputs(table), table[task.columns.y], error)
+            names = (*task.columns.x, task.columns.y)
+            estimator.fit(task.columns.inputs(table), table[task.columns.y], error, names=names, unit=task.unit)
             row |= _found(estimator, task)
             row["warnings"] = _told(caught) + estimator.warnings_
         except ImportError:  # of this process, not of the signal

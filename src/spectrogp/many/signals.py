@@ -99,7 +99,7 @@ def fit_many(
         "unit": unit,
         "level": level,
     }
-    task = Task(columns, settings | {"verbose": False}, size, level)
+    task = Task(columns, settings | {"verbose": False}, size, level, unit)
     with claimed(out, run):
         results = Results(None if out is None else Path(out), schema, len(by))
         there = results.done()
@@ -135,7 +135,7 @@ def choose(
         if name in by:
             raise TableError(f"{option.format(choice)}: {name!r} tells signals apart, and is the same throughout each")
     left = {name: kind for name, kind in kinds.items() if name not in by}
-    found = columns_among(left, None if x is None else [x], y, error, where, lambda _: False, option)
+    found = columns_among(left, None if x is None else [x], y, error, where, lambda _: False, option=option)
     if kinds[found.y] == "time":
         raise TableError(f"{where}, column {found.y!r}: outputs are numbers, but these are times")
     return found

@@ -15,7 +15,7 @@ from .axes import (
     plot_spectrogram,
 )
 from .overview import PANELS, draw_panel, overview, spectrogram_figure
-from .report import LEVEL, Along, Labels, Report, frequency_unit, summary
+from .report import LEVEL, Along, Labels, Report, summary
 from .scales import plain_log_axis
 
 __all__ = [
@@ -28,7 +28,6 @@ __all__ = [
     "Report",
     "decibels",
     "draw_panel",
-    "frequency_unit",
     "overview",
     "plain_log_axis",
     "plot_components",

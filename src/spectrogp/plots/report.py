@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..choices import frequency_unit
 from ..files import printable
 from ..posterior import Band, LocalDraws, Prediction
 
@@ -36,11 +37,6 @@ class Labels(NamedTuple):
     def frequency(self, axis: int = 0) -> str:
         """The unit of frequencies along an input."""
         return frequency_unit(self.units[axis])
-
-
-def frequency_unit(unit: str) -> str:
-    """The unit of frequencies of an input that is counted in a ``unit``."""
-    return "Hz" if unit == "s" else f"cycles per {unit}"
 
 
 class Along(NamedTuple):
