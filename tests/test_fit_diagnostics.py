@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 
@@ -12,9 +13,9 @@ from typer.testing import CliRunner
 import spectrogp as sg
 from spectrogp.cli import app
 from spectrogp.estimator import fitting, inferring
-from spectrogp.estimator.referee import _of_blocks, _of_level, _Stretch
+from spectrogp.estimator.referee import _of_blocks, _of_level, _of_residuals, _Stretch
 from spectrogp.estimator.units import Shown
-from spectrogp.initialise import best_of, compare
+from spectrogp.initialise import best_of, compare, find_initial_values
 from spectrogp.models import CollapsedGP, Data, ExactGP, NeighbourGP, Refresh, relative_jitter
 
 pytestmark = pytest.mark.usefixtures("compile_quickly")
@@ -179,3 +180,17 @@ def test_of_outputs_that_tell_nothing_one_thing_is_said(y):
     assert sentence.startswith("nothing was looked for")
     mean, std = model.predict(np.arange(float(len(y))), return_std=True)
     assert np.all(np.abs(mean - y) <= 3.0 * std)
+
+
+def test_a_harmonic_that_is_not_fitted_is_no_component_that_was_missed():
+    t = np.arange(600) / 40.0
+    found = find_initial_values(t, np.cos(2 * np.pi * 1.3 * t))
+    found = dataclasses.replace(found, harmonics=np.array([8]), band=np.array([[0.05], [20.0]]))
+    record = _Stretch(t, t, np.zeros(600))
+    rest = 0.1 * np.cos(2 * np.pi * 7 * 1.3 * t) + 0.05 * np.random.default_rng(0).normal(size=600)
+    (said,) = _of_residuals(record, rest, found, Shown("s", 1.0, 0.0))
+    assert float(re.match("the residuals have a line at ([0-9.]+) Hz", said)[1]) == pytest.approx(9.1, rel=1e-3)
+    assert said.endswith("of its 8 harmonics the first 6 are fitted, and what is sharp in its shape is left over")
+    alone = dataclasses.replace(found, harmonics=np.array([1]))
+    (said,) = _of_residuals(record, rest, alone, Shown("s", 1.0, 0.0))
+    assert said.endswith("that no component explains; n_components fits more of them")

@@ -24,6 +24,7 @@ UNSEEN = 1e15  # error of a row that is not observed
 EDGE = 0.03  # of the frequency at which a search ends, within which a component is at its edge
 APART = 0.2  # of a frequency, by which fit and data may differ
 APART_BY = 0.5  # turns in all the data by which two components differ at least
+IN_TUNE = 0.05  # by which a line may miss the multiple of a frequency that is its harmonic
 CENTRES = 60  # at which frequencies are looked at
 STRETCHES = 10  # of a record, in which the size of oscillations is compared with the level, at most
 CYCLES = 2.0  # in each of these at least, by how often what oscillates changes its sign
@@ -241,10 +242,15 @@ def _of_residuals(record: _Stretch, residual: np.ndarray, initial: InitialValues
     if not lines:
         return []
     f = lines[0].frequency * unit.size
-    return [
-        f"the residuals have a line at {f:.6g} {unit.frequency} (a period of {1.0 / f:.4g}) that no component "
-        "explains; n_components fits more of them"
-    ]
+    line = f"the residuals have a line at {f:.6g} {unit.frequency} (a period of {1.0 / f:.4g})"
+    for a, count in enumerate(np.broadcast_to(initial.harmonics, initial.found.shape)):
+        multiple = lines[0].frequency / float(np.median(initial.frequency[:, a, 0]))
+        if HARMONICS < round(multiple) <= count and abs(multiple / round(multiple) - 1.0) < IN_TUNE:
+            return [
+                f"{line}, about {round(multiple)} times the frequency of component {a + 1}: of its {count} harmonics "
+                f"the first {HARMONICS} are fitted, and what is sharp in its shape is left over"
+            ]
+    return [f"{line} that no component explains; n_components fits more of them"]
 
 
 def _of_components(

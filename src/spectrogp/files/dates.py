@@ -18,8 +18,10 @@ _YEAR_LAST = re.compile(r"(?P<one>\d{1,2})(?P<by>[./-])(?P<two>\d{1,2})(?P=by)(?
 _YEAR_FIRST = re.compile(r"(?P<year>\d{4})(?P<by>[./-])(?P<one>\d{1,2})(?P=by)(?P<two>\d{1,2})" + _CLOCK, re.ASCII)
 _NAMED = re.compile(r"((?P<day>\d{1,2})[ -])?(?P<month>[A-Za-z]{3,9})\.?[ -](?P<year>\d{4})" + _CLOCK, re.ASCII)
 _QUARTER = re.compile(r"(?P<year>\d{4})[ -]?[Qq](?P<quarter>[1-4])|[Qq](?P<first>[1-4])[ -](?P<last>\d{4})", re.ASCII)
-_MONTHS = ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october")
-_MONTHS += ("november", "december")
+_MONTHS = (
+    *("january", "february", "march", "april", "may", "june"),
+    *("july", "august", "september", "october", "november", "december"),
+)
 _DIGITS = re.compile(r"(1[5-9]|2[01])\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])", re.ASCII)
 
 
