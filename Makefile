@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 OUT ?= out
 LOWEST := $(OUT)/lowest
 
-.PHONY: help demo test test-all lint bench bench-recovery bench-first bench-long bench-scale bench-uci sbc torture lowest clean
+.PHONY: help demo test test-all lint bench bench-recovery bench-first bench-forecasts bench-long bench-scale bench-uci sbc torture lowest clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -32,6 +32,9 @@ bench-recovery: $(VENV)/installed-bench  ## how well frequencies are recovered, 
 
 bench-first: $(VENV)/installed-bench  ## what scientists try first, by the default call (SPECTROGP_DATA names the data)
 	$(BIN)/python -m benchmarks.first --out $(OUT)/first
+
+bench-forecasts: $(VENV)/installed-bench  ## forecasts of 52 real series by the default call, beside autoregression
+	$(BIN)/python -m benchmarks.forecasts --out $(OUT)/forecasts
 
 bench-long: $(VENV)/installed-bench  ## long signals by the default call, to a million samples (SPECTROGP_DATA names the data)
 	$(BIN)/python -m benchmarks.long --out $(OUT)/long
