@@ -20,7 +20,6 @@ from .lines import COMMENTS, Lines
 from .selection import looked_at, place_in, refuse_too_many_values, wanted_of
 
 ENCODING = "utf-8-sig"  # with or without a byte order mark
-EMPTY = 1_000_000  # empty lines, one after the other, that are passed over
 GZIP = b"\x1f\x8b"
 
 ROW, INDEX = "row", "index"  # what columns without a name are called: numbers of rows, and the first one beside others
@@ -129,7 +128,7 @@ def _opened(path: Path) -> Iterator[TextIO]:
 def _rows(lines: Lines) -> Iterator[list[str]]:
     """The names, and then the rows of as many cells; comments and lines without anything are passed over."""
     names: list[str] | None = None
-    nameless, empty = False, 0
+    nameless = False
     try:
         lines.look_ahead()
         if lines.names is not None:
@@ -137,12 +136,6 @@ def _rows(lines: Lines) -> Iterator[list[str]]:
             yield names
             lines.row += 1
         for row in csv.reader(lines, delimiter=lines.separator, skipinitialspace=True):
-            if not row:
-                lines.lines = lines.characters = 0
-                empty += 1
-                if empty > EMPTY:
-                    raise TableError(f"{lines.where}: {empty:,} empty lines before it, is this a table?")
-                continue
             if names is None:
                 nameless = _are_values(row)
                 names = _by_position(len(row)) if nameless else _names(row)
@@ -156,7 +149,7 @@ def _rows(lines: Lines) -> Iterator[list[str]]:
                     raise TableError(f"{lines.where}: {expected}{about}")
                 yield row
             lines.row += 1
-            empty = lines.lines = lines.characters = 0
+            lines.lines = lines.characters = 0
     except UnicodeDecodeError as error:
         byte, before = error.object[error.start], max(lines.row - 1, 0)
         raise TableError(

@@ -14,6 +14,8 @@ from .errors import TableError
 LONGEST = 2**22
 COMMENTS = ("#", "%")  # what lines begin with that are no rows
 SEPARATORS = ("\t", ";", "|", ",", " ")  # in the order in which they are tried; the last is any white space
+EMPTY = 1_000_000  # empty lines, one after the other, that are passed over
+NOTHING = ("\n", "\r\n", "\r")  # an empty line
 AHEAD = 1_000  # lines before the first row of values that are looked at, at most
 
 
@@ -66,9 +68,16 @@ class Lines:
         return self
 
     def __next__(self) -> str:
+        empty = 0
         while True:
             line = self._ahead.popleft() if self._ahead else self.file.readline(LONGEST - self.characters + 1)
-            if self.lines or not _is_comment(line):
+            if self.lines:
+                break
+            if line in NOTHING or (self.separator == " " and line.isspace()):
+                empty += 1
+                if empty > EMPTY:
+                    raise TableError(f"{self.where}: {empty:,} empty lines before it, is this a table?")
+            elif not _is_comment(line):
                 break
         self.characters += len(line)
         if self.characters > LONGEST:
