@@ -19,14 +19,14 @@ from jax import Array
 from jaxtyping import PyTree
 from scipy.spatial import cKDTree
 
-from ...core import entry_point, program_threads, side_by_side
+from ...core import entry_point, is_new, program_threads, side_by_side
 from ...kernels import AbstractKernel
 from ...spectra import local_spectrum
 
 Metric = Literal["correlation", "lengthscale"]
 
 _CANDIDATES = 3  # candidates that features find for every neighbour to be chosen by correlation
-_ROWS, _PAIRS = 2**11, 2**15  # rows, and pairs of them, of one program
+_ROWS, _PAIRS = 2**11, 2**13  # rows, and pairs of them, of one program
 _SOME = 500  # inputs that stand for all where a kernel is averaged over them
 
 
@@ -89,19 +89,24 @@ def _correlations(kernel: AbstractKernel, X: np.ndarray, queries: np.ndarray, ca
 
     def judge(block: np.ndarray) -> None:
         x, y = (
-            jax.tree.map(lambda leaf, rows=rows[block]: leaf[rows], side)
+            jax.tree.map(lambda leaf, rows=rows[block]: np.take(leaf, rows, axis=0), side)  # without Python's lock
             for rows, side in ((near, p[0]), (which, q[0]))
         )
         found[block] = np.asarray(form.elementwise(x, y)) / p[1][near[block]]
 
-    _after_the_first(judge, list(_blocks(len(near), _PAIRS)))
+    _every(judge, list(_blocks(len(near), _PAIRS)), is_new("correlations", form))
     return found.reshape(candidates.shape)
 
 
 def _locals(kernel: AbstractKernel, X: np.ndarray) -> tuple[PyTree, np.ndarray]:
     """Local parameters of the kernel at inputs ``[n, d]``, and standard deviations ``[n]`` there."""
     blocks = list(_blocks(len(X), _ROWS))
-    each = _after_the_first(lambda block: jax.tree.map(np.asarray, _local_block(kernel, jnp.asarray(X[block]))), blocks)
+
+    def local(block: np.ndarray) -> tuple[PyTree, np.ndarray]:
+        found: tuple[PyTree, np.ndarray] = jax.tree.map(np.asarray, _local_block(kernel, jnp.asarray(X[block])))
+        return found
+
+    each = _every(local, blocks, is_new("local", kernel))
 
     def joined(*leaves: np.ndarray) -> np.ndarray:
         whole = np.empty((len(X), *leaves[0].shape[1:]), leaves[0].dtype)
@@ -119,9 +124,10 @@ def _local_block(kernel: AbstractKernel, X: Array) -> tuple[PyTree, Array]:
     return p, jnp.sqrt(kernel.diagonal(p))
 
 
-def _after_the_first(function: Callable[[np.ndarray], Any], blocks: list[np.ndarray]) -> list[Any]:
-    """``function`` of every block, by as many threads as serve, once the first, which may compile, is done."""
-    return [function(block) for block in blocks[:1]] + side_by_side(function, blocks[1:], program_threads())
+def _every(function: Callable[[np.ndarray], Any], blocks: list[np.ndarray], compiles: bool) -> list[Any]:
+    """``function`` of every block, by as many threads as serve: of the first alone where that compiles a program."""
+    alone = [function(block) for block in blocks[:1]] if compiles else []
+    return alone + side_by_side(function, blocks[len(alone) :], program_threads())
 
 
 def _blocks(size: int, block: int) -> Iterator[np.ndarray]:
