@@ -141,3 +141,14 @@ def test_warnings_stand_below_the_panels_and_nothing_overlaps(report, figure):
     assert written.x1 <= warned.bbox.x1
     assert all(written.y1 <= panel.get_tightbbox().y0 for panel in warned.axes)
     assert not figure.get_supxlabel()
+
+
+def test_axes_of_a_fit_that_found_nothing_are_told_by_the_record():
+    y = np.cumsum(np.random.default_rng(0).normal(size=60))
+    model = sg.SpectralGPRegressor(kernel="se", max_iter=20, n_starts=1, random_state=0, n_draws=20).fit(T[:60], y)
+    figure = overview(model.report())
+    low, high = panel_of(figure, "b").get_ylim()
+    assert low == 0.0
+    assert high >= 5.0 / np.ptp(T[:60])
+    assert any("one cycle in the record" in text.get_text() for text in panel_of(figure, "b").texts)
+    assert panel_of(figure, "d").get_title(loc="left") == "(d) amplitude σ"

@@ -32,6 +32,7 @@ CELLS = 200  # of the axis of frequencies
 COLUMNS = 250  # of a spectrogram, at most
 SHALLOWEST, DEEPEST = 25.0, 60.0  # range of a spectrogram's colours, in dB
 BELOW = 15.0  # dB of colours below the ridge of the weakest component
+SEEN = 5.0  # cycles in the data, the least that the axis of a kernel without frequencies ends with
 WIDE = 8.0  # times the lowest frequency is the highest, or the end of the axis, where it is logarithmic
 LETTERS = 130  # of a line of warnings below the panels
 TICK = 0.55  # inches that the label of a date takes, with what keeps it apart from the next
@@ -128,7 +129,7 @@ def _of_one_input(report: Report, truth: Any, scaling: str, period: bool) -> Fig
     panels["fit"].legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=4, borderaxespad=0.2, markerscale=2.5)
 
     known = None if truth is None else truth(along.at)
-    image = _density(panels["spectrogram"], along, level, scaling)
+    image = _density(panels["spectrogram"], along, labels, level, scaling)
     power = _periodogram(panels["periodogram"], report)
     for name, band in (("spectrogram", frequency), ("periodogram", frequency._replace(lower=None, upper=None))):
         limits = panels[name].get_ylim()
@@ -139,8 +140,7 @@ def _of_one_input(report: Report, truth: Any, scaling: str, period: bool) -> Fig
     _colours(figure, power, panels["periodogram"], "share of the variance in a window")
     if known is not None:
         panels["spectrogram"].legend(loc="upper center")
-    elif frequency.mean.min() > 0:
-        # What is slower is a trend, of which no cycle was seen.
+    else:  # what is slower is a trend, of which no cycle was seen
         _mark_record(panels["spectrogram"], labels.sizes[0] / float(np.ptp(t)), "one cycle in the record")
 
     plot_functions([panels[name] for name in functions], t, dict(functions.values()))
@@ -162,7 +162,7 @@ def _of_one_input(report: Report, truth: Any, scaling: str, period: bool) -> Fig
         "spectrogram": "model: spectrogram, frequency"
         + (" (MAP: no band)" if frequency.lower is None else f", {100.0 * level:.3g} % band"),
         "periodogram": "data alone: windowed Lomb–Scargle",
-        "amplitude": "amplitude σ of components",
+        "amplitude": "amplitude σ of components" if np.any(frequency.mean) else "amplitude σ",
         "lengthscale": "lengthscale ℓ: coherence",
     }
     for letter, name in zip("abcde", ("fit", "spectrogram", "periodogram", *functions), strict=False):
@@ -214,7 +214,7 @@ def _fit(panel: Axes, report: Report) -> None:
 def _spectrogram(panel: Axes, along: Along, labels: Labels, level: float, scaling: str) -> Any:
     """Spectrogram along an input, the others in the middle of theirs, with frequencies and bands."""
     frequency = _frequency(along, level)
-    image = _density(panel, along, level, scaling)
+    image = _density(panel, along, labels, level, scaling)
     limits = panel.get_ylim()
     plot_frequency(panel, along.at[:, along.axis], frequency, over=True)
     panel.set(ylim=limits, ylabel=labels.frequency(along.axis))
@@ -224,9 +224,9 @@ def _spectrogram(panel: Axes, along: Along, labels: Labels, level: float, scalin
     return image
 
 
-def _density(panel: Axes, along: Along, level: float, scaling: str) -> Any:
+def _density(panel: Axes, along: Along, labels: Labels, level: float, scaling: str) -> Any:
     """The model's spectrogram, over the frequencies that it has."""
-    low, high = _limits(along, level)
+    low, high = _limits(along, labels, level)
     log = low > 0 and high > WIDE * low
     edges = np.geomspace(low, high, CELLS + 1) if log else np.linspace(low, high, CELLS + 1)
     columns = np.unique(np.linspace(0, len(along.at) - 1, COLUMNS).astype(int))
@@ -248,7 +248,7 @@ def _density(panel: Axes, along: Along, level: float, scaling: str) -> Any:
 def _periodogram(panel: Axes, report: Report) -> Any:
     """The data without a model, at all frequencies that were looked for: it shows what the model has missed."""
     labels, along = report.labels.drawn, report.along[0]
-    _, high = _limits(along, report.level)
+    _, high = _limits(along, labels, report.level)
     lowest, highest = report.band[:, 0]
     lowest, highest = (lowest, max(highest, high)) if highest > lowest > 0 else (high / CELLS, high)
     log = highest > WIDE * high or highest > WIDE * WIDE * lowest
@@ -274,7 +274,7 @@ def _frequency(along: Along, level: float) -> Band:
     return Band.over(np.abs(along.local.frequency[..., along.axis]), level)
 
 
-def _limits(along: Along, level: float) -> tuple[float, float]:
+def _limits(along: Along, labels: Labels, level: float) -> tuple[float, float]:
     """Where the axis of the model's frequencies begins and ends; at zero, where that is near."""
     band = _frequency(along, level)
     ends = band._replace(lower=band.mean, upper=band.mean) if band.lower is None else band
@@ -282,6 +282,8 @@ def _limits(along: Along, level: float) -> tuple[float, float]:
     # Lines that are broader than their frequency, as those of kernels without one, are shown as far as they matter.
     broad = np.minimum(2.0 * width, np.where(mean > 0, 2.0 * mean, np.inf))
     high = float(max(np.quantile(ends.upper, 0.98), np.max(mean), np.quantile(mean + broad, 0.98))) or 1.0
+    if not np.any(mean):  # no frequency: slow or not is told by the length of the data
+        high = max(high, SEEN * labels.sizes[along.axis] / float(np.ptp(along.at[:, along.axis])))
     low = float(min(np.quantile(ends.lower, 0.02), np.min(mean)))
     if low > 0 and np.max(mean) > WIDE * np.min(mean):  # a logarithmic axis
         return max(low, np.min(mean) / 3.0) / 1.3, 1.3 * high
