@@ -6,7 +6,8 @@ installed: Lomb–Scargle (astropy), autoregression and SARIMA (statsmodels), a 
 (scikit-learn). Rows are kept one by one in a JSON file, and a run that was stopped goes on with those that are missing.
 
 A signal is *right* where every frequency that is known to be there is found as closely as the case says, *said* where
-the warnings of the fit name the failure, and *wrong* otherwise.
+the warnings of the fit name the failure, and *wrong* otherwise. ``--figures`` draws the overview of every fit, and
+forecasts, into the same directory.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import argparse
 import json
 import os
 import platform
+import re
+import unicodedata
 import warnings
 from collections.abc import Callable
 from importlib.metadata import version
@@ -22,10 +25,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 from rich.console import Console
 
 import spectrogp as sg
 
+from . import first_peers
 from .measure import Clock
 
 console = Console(highlight=False)
@@ -89,75 +94,47 @@ def nothing(kind: str, seed: int, n: int = 300) -> tuple[np.ndarray, np.ndarray]
 
 
 def fitted(t: np.ndarray, y: np.ndarray, error: np.ndarray | None = None) -> tuple[Any, dict[str, Any]]:
-    """The default fit, its frequencies at the rows, and what it cost and said."""
+    """The default fit, which the row has too, its frequencies at the rows, and what it cost and said."""
     clock = Clock()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = sg.SpectralGPRegressor(random_state=0).fit(t, y, error)
-    row: dict[str, Any] = {"seconds": clock.cpu, "rows": len(t), "warnings": list(model.warnings_)}
+    row: dict[str, Any] = {"seconds": clock.cpu, "rows": len(t), "warnings": list(model.warnings_), "model": model}
     found = np.asarray(model.instantaneous_frequency(np.sort(t)[:: max(1, len(t) // 2000)]).mean)
     row["frequencies"] = [[float(v) for v in np.quantile(f, [0.0, 0.5, 1.0])] for f in found.T]
     return model, row
 
 
-def lines(row: dict[str, Any], wanted: dict[float, float]) -> dict[str, Any]:
-    """Whether constant frequencies are there throughout, each within a share of itself."""
+def judged(row: dict[str, Any], right: bool) -> dict[str, Any]:
+    return row | {"verdict": "right" if right else "said" if row["warnings"] else "wrong"}
+
+
+def known(name: str, lines: dict[float, float], band: tuple[float, float] | None = None) -> dict[str, Any]:
+    """Whether steady frequencies are found throughout, each within a share of itself, and one between two others."""
+    t, y = columns(name)
+    _, row = fitted(t, y)
     tones = row["frequencies"]
-    right = [any(abs(v / f - 1.0) < share for tone in tones for v in [tone[1]]) for f, share in wanted.items()]
-    steady = [
-        any(max(abs(tone[0] / f - 1.0), abs(tone[2] / f - 1.0)) < 5.0 * share for tone in tones)
-        for f, share in wanted.items()
-    ]
-    return row | {"verdict": "right" if all(right) and all(steady) else "said" if row["warnings"] else "wrong"}
+    right = all(any(max(abs(v / f - 1.0) for v in tone) < share for tone in tones) for f, share in lines.items())
+    right &= band is None or any(band[0] <= tone[1] <= band[1] for tone in tones)
+    row["others"] = first_peers.frequencies(t, y, None, len(lines) + (band is not None))
+    return judged(row, right)
 
 
-def band(row: dict[str, Any], low: float, high: float) -> dict[str, Any]:
-    """Whether a component stays between two frequencies."""
-    inside = any(low <= part[1] <= high for part in row["frequencies"])
-    return row | {"verdict": "right" if inside else "said" if row["warnings"] else "wrong"}
-
-
-def forecast(train: str, test: str) -> dict[str, Any]:
+def forecast(train: str, test: str, output: str) -> dict[str, Any]:
     """How rows after the end are predicted, from those before."""
     (t, y), (later, truth) = columns(train), columns(test)
     model, row = fitted(t, y)
-    mean, lower, upper = model.predict(later[:, None], interval=0.9)
+    mean, lower, upper = model.predict(later, interval=LEVEL)
     inside = (lower <= truth) & (truth <= upper)
-    far = model.predict(np.linspace(t[-1], t[-1] + 2.0 * np.ptp(t), 200)[:, None])
+    far = model.predict(np.linspace(t[-1], t[-1] + 2.0 * np.ptp(t), 200))
     row |= {"rmse": float(np.sqrt(np.mean((mean - truth) ** 2))), "coverage": float(np.mean(inside))}
     row["beyond"] = float(np.max(np.abs(far - np.mean(y))) / np.ptp(y))  # of the range of the data
-    return row | {"verdict": ""} | {f"rmse of {name}": value for name, value in peers(t, y, later, truth).items()}
-
-
-def peers(t: np.ndarray, y: np.ndarray, later: np.ndarray, truth: np.ndarray) -> dict[str, float]:
-    """What others forecast."""
-
-    def rmse(mean: Any) -> float:
-        return float(np.sqrt(np.mean((np.asarray(mean) - truth) ** 2)))
-
-    found = {"the mean": rmse(np.mean(y))}
-    monthly = np.median(np.diff(t)) < 0.2
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            from statsmodels.tsa.api import SARIMAX, AutoReg
-
-            if monthly:
-                model = SARIMAX(y, order=(1, 1, 1), seasonal_order=(0, 1, 1, 12)).fit(disp=False)
-                found["SARIMA"] = rmse(model.forecast(len(truth)))
-            else:
-                found["AR(9)"] = rmse(AutoReg(y, 9).fit().predict(len(y), len(y) + len(truth) - 1))
-        except ImportError:
-            pass
-        from sklearn.gaussian_process import GaussianProcessRegressor
-        from sklearn.gaussian_process.kernels import RBF, ConstantKernel, ExpSineSquared, WhiteKernel
-
-        kernel = ConstantKernel() * RBF(50.0) + ConstantKernel() * ExpSineSquared(1.0, 1.0 if monthly else 11.0) * RBF(
-            50.0
-        )
-        gp = GaussianProcessRegressor(kernel + WhiteKernel(0.1), normalize_y=True, random_state=0)
-        found["scikit-learn's GP"] = rmse(gp.fit(t[:, None], y).predict(later[:, None]))
-    return found
+    others = first_peers.forecasts(t, y, later, truth)
+    return (
+        row
+        | {"verdict": "", "later": (later, truth, output)}
+        | {f"rmse of {name}": rmse for name, rmse in others.items()}
+    )
 
 
 def rate(seconds: float) -> dict[str, Any]:
@@ -175,8 +152,7 @@ def rate(seconds: float) -> dict[str, Any]:
         row["bpm off"] = float(
             np.mean(np.abs(60.0 * (cycles[many:] - cycles[:-many]) / (at[many:] - at[:-many]) - true))
         )
-    good = row.get("bpm off", np.inf) < 1.0
-    return row | {"verdict": "right" if good else "said" if row["warnings"] else "wrong"}
+    return judged(row, row.get("bpm off", np.inf) < 1.0)
 
 
 def stars(seed: int) -> dict[str, Any]:
@@ -205,7 +181,7 @@ def chirp(n: int) -> dict[str, Any]:
     frequency = np.asarray(model.instantaneous_frequency(x).mean)
     truth = 1.0 + 1.5 * x / (n / 20.0)
     row["error"] = float(np.median(np.abs(frequency[:, 0] / truth - 1.0))) if frequency.shape[1] else np.nan
-    return row | {"verdict": "right" if row["error"] < 3e-3 else "said" if row["warnings"] else "wrong"}
+    return judged(row, row["error"] < 3e-3)
 
 
 def null(kind: str, seed: int) -> dict[str, Any]:
@@ -214,17 +190,13 @@ def null(kind: str, seed: int) -> dict[str, Any]:
 
 
 CASES: dict[str, Callable[[], dict[str, Any]]] = {
-    "CO₂, monthly: 1 and 2 cycles a year": lambda: lines(
-        fitted(*columns("co2m_train.csv"))[1], {1.0: 0.002, 2.0: 0.0025}
-    ),
-    "CO₂, weekly: 1 and 2 cycles a year": lambda: lines(fitted(*columns("co2_raw.csv"))[1], {1.0: 0.002, 2.0: 0.0025}),
-    "CO₂, forecast of six years": lambda: forecast("co2m_train.csv", "co2m_test.csv"),
-    "El Niño: the annual cycle": lambda: lines(fitted(*columns("elnino.csv"))[1], {1.0: 0.005}),
-    "El Niño: 2 to 7 years": lambda: band(fitted(*columns("elnino.csv"))[1], 1 / 7.5, 0.55),
-    "NINO3: the annual line": lambda: lines(fitted(*columns("nino.csv"))[1], {1.0: 0.005}),
-    "NINO3: 2 to 7 years": lambda: band(fitted(*columns("nino.csv"))[1], 1 / 7.5, 0.55),
-    "sunspots: 8 to 16 years": lambda: band(fitted(*columns("sunspots.csv"))[1], 1 / 12.0, 1 / 10.0),
-    "sunspots, forecast of 29 years": lambda: forecast("sunspots_train.csv", "sunspots_test.csv"),
+    "CO₂, monthly: 1 and 2 cycles a year": lambda: known("co2m_train.csv", {1.0: 0.002, 2.0: 0.0025}),
+    "CO₂, weekly: 1 and 2 cycles a year": lambda: known("co2_raw.csv", {1.0: 0.002, 2.0: 0.0025}),
+    "CO₂, forecast of six years": lambda: forecast("co2m_train.csv", "co2m_test.csv", "CO₂ (ppm)"),
+    "El Niño: the annual line and 2 to 7 years": lambda: known("elnino.csv", {1.0: 0.005}, (1 / 7.5, 0.55)),
+    "NINO3: the annual line and 2 to 7 years": lambda: known("nino.csv", {1.0: 0.005}, (1 / 7.5, 0.55)),
+    "sunspots: 10 to 12 years": lambda: known("sunspots.csv", {}, (1 / 12.0, 1 / 10.0)),
+    "sunspots, forecast of 29 years": lambda: forecast("sunspots_train.csv", "sunspots_test.csv", "sunspot number"),
     "heart, 10 s": lambda: rate(10.0),
     "heart, 60 s": lambda: rate(60.0),
     "heart, 30 min": lambda: rate(1806.0),
@@ -237,11 +209,34 @@ CASES: dict[str, Callable[[], dict[str, Any]]] = {
     },
 }
 LONG = ("heart, 30 min", "chirp, 100000 rows")
+LEVEL = 0.9  # of intervals of forecasts
+
+
+def draw(row: dict[str, Any], path: Path) -> None:
+    """The overview of a fit, or its forecast beside what came."""
+    if "later" not in row:
+        row["model"].plot().savefig(path, dpi=80)
+        return
+    (later, truth, output), model = row["later"], row["model"]
+    figure = Figure(figsize=(9.0, 3.2), layout="constrained")
+    ax = figure.subplots()
+    x = np.asarray(model.data_.X)[:, 0] * model.X_scale_[0] + model.X_mean_[0]
+    y = np.asarray(model.data_.y) * model.y_scale_ + model.y_mean_
+    shown = x > later[0] - 3.0 * np.ptp(later)
+    ahead = np.linspace(later[0], later[-1], 400)
+    mean, lower, upper = model.predict(ahead, interval=LEVEL)
+    ax.plot(x[shown], y[shown], ".", color="0.4", ms=4, label="fitted to")
+    ax.fill_between(ahead, lower, upper, alpha=0.25, color="C0", lw=0, label=f"{LEVEL:.0%} of new values")
+    ax.plot(ahead, mean, color="C0", label="forecast")
+    ax.plot(later, truth, ".", color="C3", ms=4, label="what came")
+    ax.set(xlabel="year", ylabel=output, title=row["case"])
+    ax.legend(loc="upper left", fontsize=8, ncols=4)
+    figure.savefig(path, dpi=80)
 
 
 def table(rows: list[dict[str, Any]]) -> str:
     """Markdown: cases one by one, and of those with seeds how many are right."""
-    text = ["| data | rows | verdict | found (median) | figures | CPU s | warnings |", "|---" * 7 + "|"]
+    text = ["| data | rows | verdict | found (median) | figures | others find | CPU s | warnings |", "|---" * 8 + "|"]
     kinds: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         many = row["case"].rsplit(" ", 1)[0] if row["case"].split()[-1].isdigit() else ""
@@ -251,9 +246,12 @@ def table(rows: list[dict[str, Any]]) -> str:
         found = ", ".join(f"{part[1]:.4g}" for part in row["frequencies"])
         keys = ("error", "bpm off", "rmse", "coverage", "beyond", *(k for k in row if k.startswith("rmse of")))
         figures = ", ".join(f"{key} {row[key]:.3g}" for key in keys if key in row)
+        others = "; ".join(
+            f"{tool}: {', '.join(f'{f:.4g}' for f in tones)}" for tool, tones in row.get("others", {}).items()
+        )
         text.append(
-            f"| {row['case']} | {row['rows']} | {row['verdict']} | {found} | {figures} | {row['seconds']:.0f} "
-            f"| {len(row['warnings'])} |"
+            f"| {row['case']} | {row['rows']} | {row['verdict']} | {found} | {figures} | {others} "
+            f"| {row['seconds']:.0f} | {len(row['warnings'])} |"
         )
     text += ["", "| simulated | signals | right | said | wrong | CPU s, median |", "|---" * 6 + "|"]
     for kind, some in kinds.items():
@@ -267,6 +265,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="What scientists try first, by the default call.")
     parser.add_argument("--only", nargs="*", default=[""], help="cases whose names begin so")
     parser.add_argument("--seeds", type=int, default=50, help="at most so many of each kind")
+    parser.add_argument("--figures", action="store_true", help="draw every fit")
     parser.add_argument("--quick", action="store_true", help="without the long records")
     parser.add_argument("--out", type=Path, default=Path("out/first"))
     options = parser.parse_args()
@@ -279,7 +278,11 @@ def main() -> None:
         wanted = name.startswith(tuple(options.only)) and not (last.isdigit() and int(last) >= options.seeds)
         if name in done or not wanted or (options.quick and name in LONG):
             continue
-        rows.append({"case": name} | case())
+        row = {"case": name} | case()
+        if options.figures:
+            plain = unicodedata.normalize("NFKD", name.lower()).encode("ascii", "ignore").decode()  # ₂ is 2, ñ is n
+            draw(row, options.out / f"{re.sub('[^a-z0-9]+', '-', plain).strip('-')}.png")
+        rows.append({key: value for key, value in row.items() if key not in ("model", "later")})
         versions = {package: version(package) for package in ("spectrogp", "jax", "scipy")}
         content = {"versions": versions | {"python": platform.python_version()}, "rows": rows}
         record.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
