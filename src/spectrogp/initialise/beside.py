@@ -20,8 +20,15 @@ RATIO = 8.0  # of lengthscales of the processes that make a smooth walk
 SHORTER = 2.0 ** np.arange(-1.5, 0.1, 0.5)  # lengthscales of its first one that are tried, in that of the process
 
 
-def background_of(record: Record, null: Null, signal: np.ndarray) -> list[tuple[float, float, float]]:
-    """Amplitude, lengthscale and order of the processes that are the background beside a signal: red noise, a trend."""
+def background_of(record: Record, null: Null, signal: np.ndarray, changing: bool) -> list[tuple[float, float, float]]:
+    """Amplitude, lengthscale and order of the processes that are the background beside a signal: red noise, a trend.
+
+    Args:
+        record: The rows.
+        null: What they are without the signal.
+        signal: What oscillates, at the rows.
+        changing: Whether some of it changes: windows leave some of that over, which returns as that does.
+    """
     if len(record.t) > MANY:
         record, signal = record.coarse(COARSE), record.means(signal, COARSE)
         null = record.null(signal)[0]
@@ -34,7 +41,7 @@ def background_of(record: Record, null: Null, signal: np.ndarray) -> list[tuple[
         part
         for process in whole.processes
         if not process.frequency
-        for part in _staying(record, signal, process, whole, degree)
+        for part in _staying(record, signal, process, whole, degree, changing)
     ]
     blocks = [(process.amplitude, process.lengthscale, process.order) for process in red]
     slow = any(process.order == 1.5 and process.lengthscale > record.span for process in red)
@@ -46,7 +53,9 @@ def background_of(record: Record, null: Null, signal: np.ndarray) -> list[tuple[
     return blocks
 
 
-def _staying(record: Record, signal: np.ndarray, process: Process, null: Null, degree: int) -> tuple[Process, ...]:
+def _staying(
+    record: Record, signal: np.ndarray, process: Process, null: Null, degree: int, changing: bool
+) -> tuple[Process, ...]:
     """A process as one that keeps its slope, or its level, where that is as likely beside a polynomial.
 
     Its lengthscale is then hardly known, and beyond the data decides whether a trend goes on or turns back to the mean,
@@ -57,15 +66,18 @@ def _staying(record: Record, signal: np.ndarray, process: Process, null: Null, d
     likelihoods = Likelihoods(record.t, y, record.error, 1e4 * max(float(np.std(y)), 1e-12), degree)
     others = tuple(other for other in null.processes if other is not process)
     least = float(likelihoods([null])[0]) - AS_LIKELY
-    for choice in _instead(process, record.span):
+    for choice in _instead(process, record.span, changing):
         found = likelihoods([Null(noise * null.noise, (*own, *others)) for own, noise in choice])
         if np.max(found) > least:
             return choice[int(np.argmax(found))][0]
     return (process,)
 
 
-def _instead(process: Process, span: float) -> Iterator[list[tuple[tuple[Process, ...], float]]]:
-    """What has no mean to turn back to, and the factors of the noise beside it: a slope, a walk, and a smooth walk."""
+def _instead(process: Process, span: float, changing: bool) -> Iterator[list[tuple[tuple[Process, ...], float]]]:
+    """What has no mean to turn back to, and the factors of the noise beside it: a slope, a walk, and a smooth walk.
+
+    The last is not beside what changes, of which smooth ups and downs may be left over.
+    """
     longer = SLOW * span / process.lengthscale
 
     def slower(order: float, size: float) -> tuple[Process, ...]:
@@ -75,7 +87,7 @@ def _instead(process: Process, span: float) -> Iterator[list[tuple[tuple[Process
     if process.order == 1.5:
         yield [(slower(1.5, 1.0), 1.0)]
     yield [(slower(0.5, size), noise) for size in SIZES for noise in NOISES]
-    if process.order == 1.5:
+    if process.order == 1.5 and not changing:
         yield [(smooth_walk(process, size, shorter, span), 1.0) for size in SIZES for shorter in SHORTER]
 
 
