@@ -194,3 +194,19 @@ def test_a_harmonic_that_is_not_fitted_is_no_component_that_was_missed():
     alone = dataclasses.replace(found, harmonics=np.array([1]))
     (said,) = _of_residuals(record, rest, alone, Shown("s", 1.0, 0.0))
     assert said.endswith("that no component explains; n_components fits more of them")
+
+
+@pytest.mark.parametrize(("left", "common"), [(1.0, 1.0), (5.0, 1.0), (1.37, None)])
+def test_a_line_that_is_left_of_what_repeats_is_called_so(left, common):
+    """Of a cycle whose strongest overtones are the components the period was told nowhere, as of loads by the hour."""
+    t = np.arange(600) / 24.0
+    noise = 0.05 * np.random.default_rng(0).normal(size=t.size)
+    found = find_initial_values(t, np.cos(4 * np.pi * t) + noise)
+    three = np.tile([[[2.0], [3.001], [4.0]]], (len(found.centres), 1, 1))
+    found = dataclasses.replace(found, frequency=three, gain=np.ones(three.shape[:2]), harmonics=1, steady=True)
+    rest = 0.1 * np.cos(2 * np.pi * left * t) + noise
+    (said,) = _of_residuals(_Stretch(t, t, np.zeros(t.size)), rest, found, Shown("day", 1.0, 0.0))
+    told = re.search(r"it and all components are multiples of ([0-9.]+) cycles per day", said)
+    assert bool(told) == (common is not None)
+    if told:
+        assert float(told[1]) == pytest.approx(common, rel=2e-3)

@@ -9,6 +9,7 @@ import numpy as np
 
 import spectrogp as sg
 from spectrogp.estimator import long, markov
+from spectrogp.inference import Optimum
 from spectrogp.initialise import find_initial_values
 
 
@@ -87,3 +88,24 @@ def test_draws_of_rungs_with_fewer_knots_are_lengthened_beyond_the_data():
     at = lambda group, v: eqx.tree_at(lambda g: g.whitened.raw, group, v)(x)  # noqa: E731
     for before, after in zip(draws[0], joined, strict=False):
         np.testing.assert_allclose(at(many, after), at(few, before), rtol=1e-6)
+
+
+def test_a_fit_without_any_evidence_ends(monkeypatch):
+    """Where no candidate has come to an optimum the likeliest of them is the fit."""
+    monkeypatch.setattr(Optimum, "evidence", property(lambda self: -np.inf))
+    t = np.linspace(0.0, 1.0, 80)
+    y = np.cos(2.0 * np.pi * 6.0 * t) + 0.1 * np.random.default_rng(0).normal(size=t.size)
+    assert sg.SpectralGPRegressor(n_components=1, n_starts=1, random_state=0).fit(t, y).score(t, y) > 0.9
+
+
+def test_a_background_that_is_left_out_at_first_is_noise_until_then():
+    """Red noise of a few rows, three times as strong as the noise: a search that began with the noise alone began
+    millions of nats too low, and stepped to where densities overflow."""
+    _, start = record(300)
+    left = {"background_amplitude": [0.3], "background_lengthscale": [[1e-3]], "background_order": [0.5]}
+    start = dataclasses.replace(
+        start, noise=0.1, steady=False, **{name: np.array(value) for name, value in left.items()}
+    )
+    chosen, doubtful = markov._without_doubtful_background(start)
+    assert (len(chosen.background_order), len(doubtful.background_order)) == (0, 1)
+    np.testing.assert_allclose((chosen.noise, doubtful.noise), (np.hypot(0.1, 0.3), 0.1))

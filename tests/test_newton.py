@@ -289,6 +289,27 @@ def test_information_that_misleads_is_left(single, monkeypatch):
     assert other.evidence == pytest.approx(found.evidence, abs=1.0)  # differences that are kept for the last steps
 
 
+@pytest.mark.parametrize("kind", ["single", "several"])
+def test_no_search_goes_on_from_where_a_gradient_overflowed(kind, request, monkeypatch):
+    """Far out a density may be a number, and a large one beside a poor start, where its gradient is none."""
+    lanes, model, _ = request.getfixturevalue(kind)
+    start, evaluate, calls = lanes.join(model), Lanes.evaluate, []
+    found, bends = newton(lanes, start), curvature(lanes, start, lanes.log_likelihoods(start)[1])
+    known = Curvature(bends, start[lanes.members], np.ones(lanes.count, bool))
+
+    def overflowing(self, blocks, copies):
+        values, slopes = evaluate(self, blocks, copies)
+        calls.append(len(values))
+        if len(calls) == 2:  # the first step that is tried
+            values, slopes = values + 1e3, np.full_like(slopes, np.nan)
+        return values, slopes
+
+    monkeypatch.setattr(Lanes, "evaluate", overflowing)
+    other = newton(lanes, start, known=known)
+    assert len(calls) > 2
+    assert other.log_joint == pytest.approx(found.log_joint, abs=0.05)
+
+
 def test_a_flat_prior_of_what_information_does_not_see(single):
     """How long an envelope lasts, without a prior: the matrix is singular on the way, and not at the end."""
     lanes, model, _ = single

@@ -14,6 +14,7 @@ import spectrogp as sg
 from spectrogp.estimator import fitting
 from spectrogp.initialise import find_initial_values, find_lines, fit_null, nyquist
 from spectrogp.initialise.background import _Search
+from spectrogp.initialise.beside import smooth_walk
 from spectrogp.initialise.covariance import Covariance, Likelihoods, Null, Process, _step
 from spectrogp.initialise.lines import _Record
 from spectrogp.initialise.transform import fourier_sums
@@ -530,6 +531,31 @@ def test_ups_and_downs_beside_a_trend_turn_back_to_it(seed):
     shorter, longer = np.sort(found.background_lengthscale[:, 0])
     assert 0.025 < shorter < 0.1  # a factor of two either way: twenty lengthscales tell their length so well
     assert longer > 10.0
+
+
+def test_processes_that_are_each_eight_times_as_slow_are_a_walk_of_smooth_steps():
+    """They wander as an integrated Ornstein–Uhlenbeck process: by τ/b − (1 − e^{−bτ})/b² in the mean square."""
+    span = 20.0
+    parts = smooth_walk(Process(1.0, 1.0, 1.5), 1.0, 1.0, span)
+    tau = np.geomspace(0.05, span, 60)
+    r = [np.sqrt(3.0) * tau / part.lengthscale for part in parts]
+    wanders = sum(part.amplitude**2 * (1.0 - (1.0 + x) * np.exp(-x)) for part, x in zip(parts, r, strict=True))
+    b = np.geomspace(1.0, 20.0, 200)[:, None]
+    ratio = np.log(wanders / (tau / b - (1.0 - np.exp(-b * tau)) / b**2))
+    assert np.min(np.max(np.abs(ratio - np.mean(ratio, axis=1, keepdims=True)), axis=1)) < 0.1
+
+
+def test_a_level_that_wandered_by_smooth_steps_does_so_beyond_the_data():
+    """Neither a walk, whose steps are rough, nor a slope that stays: of sixteen seeds all were told right, and three
+    when it was no choice; others were red noise that turns back to the mean."""
+    t = np.arange(102.0)
+    for seed in range(4):
+        steps = np.random.default_rng(seed).normal(size=302)
+        for k in range(1, steps.size):
+            steps[k] += 0.8 * steps[k - 1]
+        level = np.cumsum(steps)[-t.size :]
+        found = find_initial_values(t, level - level.mean())
+        assert np.max(found.background_lengthscale) > np.ptp(t)
 
 
 @pytest.mark.parametrize(("kept", "stays"), [(1.0, True), (np.exp(-0.25), False)])

@@ -163,7 +163,7 @@ def _fit_short(initial: InitialValues, data: Channels, n_starts: int, work: Work
     if len(coherent) > 1 and _density(coherent[0]) - _density(coherent[1]) > APART:
         compared += finished(coherent[1], compared[0][0].evidence)
     most = max(pair[0].evidence for pair in compared)
-    kept = [pair for pair in compared if pair[0].evidence > most - DOUBTFUL]
+    kept = [pair for pair in compared if pair[0].evidence >= most - DOUBTFUL]
     if _density(candidates[-1]) - _density(coherent[0]) > APART:
         kept += finished(candidates[-1])
     ladders = [along_ladder(rung, first, len(scales), other_of(start), work) for rung, start in kept]
@@ -194,14 +194,17 @@ def _without_doubtful_background(initial: InitialValues) -> tuple[InitialValues,
     slow = initial.background_lengthscale[:, 0] * slowest > PERIODS
     slow |= not np.all(np.isinf(initial.lengthscale[:, changing]))  # a band would take the background in
     strong = ((initial.background_amplitude > initial.noise) & slow) | (not np.any(initial.found))
+    # What is left out is noise until then: far less of it than there is leads searches astray.
+    noise = float(np.hypot(initial.noise, np.linalg.norm(initial.background_amplitude[~strong])))
     return tuple(  # type: ignore[return-value]
         dataclasses.replace(
             initial,
+            noise=whole,
             background_amplitude=initial.background_amplitude[chosen],
             background_lengthscale=initial.background_lengthscale[chosen],
             background_order=initial.background_order[chosen],
         )
-        for chosen in (strong, ~strong)
+        for chosen, whole in ((strong, noise), (~strong, initial.noise))
     )
 
 

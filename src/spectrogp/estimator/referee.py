@@ -24,6 +24,7 @@ UNSEEN = 1e15  # error of a row that is not observed
 EDGE = 0.03  # of the frequency at which a search ends, within which a component is at its edge
 APART = 0.2  # of a frequency, by which fit and data may differ
 APART_BY = 0.5  # turns in all the data by which two components differ at least
+ALSO, OFTEN = 2, 10.0  # components that have a frequency in common with a line at least, and cycles of it in the data
 IN_TUNE = 0.05  # by which a line may miss the multiple of a frequency that is its harmonic
 CENTRES = 60  # at which frequencies are looked at
 STRETCHES = 10  # of a record, in which the size of oscillations is compared with the level, at most
@@ -250,7 +251,30 @@ def _of_residuals(record: _Stretch, residual: np.ndarray, initial: InitialValues
                 f"{line}, about {round(multiple)} times the frequency of component {a + 1}: of its {count} harmonics "
                 f"the first {HARMONICS} are fitted, and what is sharp in its shape is left over"
             ]
+    f0 = _common(lines[0].frequency, initial, record.t[-1] - record.t[0])
+    if f0:
+        return [
+            f"{line} that no component explains; it and all components are multiples of {f0 * unit.size:.6g} "
+            f"{unit.frequency} (a period of {1.0 / (f0 * unit.size):.4g}): what repeats has at least that period, and "
+            "more overtones than there are components; n_components fits more of them"
+        ]
     return [f"{line} that no component explains; n_components fits more of them"]
+
+
+def _common(line: float, initial: InitialValues, span: float) -> float:
+    """The frequency that a line, or a fraction of it, has in common with steady components that are multiples; or 0.
+
+    Of what repeats often, so that components are hardly multiples to a cycle in all the data by chance.
+    """
+    frequency = np.median(initial.frequency[:, initial.found, 0], axis=0)
+    if len(frequency) < ALSO or not np.all(np.broadcast_to(initial.steady, initial.found.shape)[initial.found]):
+        return 0.0
+    for f0 in line / np.arange(1.0, HARMONICS + 1.0):
+        if f0 * span > OFTEN and np.all(
+            np.abs(frequency - f0 * np.maximum(np.round(frequency / f0), 1.0)) * span < 1.0
+        ):
+            return float(f0)
+    return 0.0
 
 
 def _of_components(

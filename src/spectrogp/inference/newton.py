@@ -323,8 +323,8 @@ def _search_whole(
     copies = trials[:, member]  # [m, b, p]
     new, slopes = lanes.evaluate(np.tile(np.arange(lanes.count), len(moves)), copies.reshape(-1, member.shape[1]))
     new, slopes = new.reshape(len(moves), -1), slopes.reshape(copies.shape)
-    totals = np.array([lanes.total(*one)[0] for one in zip(new, slopes, trials, strict=True)])
-    best = int(np.nanargmax(np.where(np.isfinite(totals), totals, -np.inf)))
+    totals = _where_finite([lanes.total(*one) for one in zip(new, slopes, trials, strict=True)])
+    best = int(np.argmax(totals))
     if not totals[best] > here.value:
         return None if damping[0] > 1e8 else (here, np.maximum(damping, 1.0) * 1e4)
     value, gradient = lanes.total(new[best], slopes[best], trials[best])
@@ -368,8 +368,14 @@ def _best_of(lanes: Lanes, here: _Place, moves: np.ndarray) -> tuple[_Place, np.
     values, slopes = lanes.evaluate(blocks, trials[:, lanes.members].reshape(len(blocks), -1))
     values, slopes = values.reshape(len(moves), -1), slopes.reshape(len(moves), lanes.count, -1)
     totals = [lanes.total(*one) for one in zip(values, slopes, trials, strict=True)]
-    best = int(np.argmax([value if np.isfinite(value) else -np.inf for value, _ in totals]))
-    return _Place(trials[best], values[best], slopes[best], *totals[best]), values
+    reached = _where_finite(totals)
+    best = int(np.argmax(reached))
+    return _Place(trials[best], values[best], slopes[best], float(reached[best]), totals[best][1]), values
+
+
+def _where_finite(totals: list[tuple[float, np.ndarray]]) -> np.ndarray:
+    """Log joint densities, minus infinity where one or its gradient has overflowed: no search goes on from there."""
+    return np.array([value if np.all(np.isfinite([value, *slope])) else -np.inf for value, slope in totals])
 
 
 def _bent_moves(lanes: Lanes, here: _Place, H: np.ndarray, prior: np.ndarray, step: np.ndarray) -> np.ndarray:

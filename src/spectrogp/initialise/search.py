@@ -107,7 +107,8 @@ def _along_one_input(seen: _Search) -> list[dict[str, Any]]:
     limit = None if highest is None else float(highest[0])
     views, lines, null, band = look_along(record, components, max_components, limit, rng)
     signal = signal_of(record, views[0], lines)
-    blocks = background_of(record, null, signal)
+    changing = any(not component.steady for component in views[0].components)
+    blocks = background_of(record, null, signal, changing)
     if not views[0].components and not blocks:
         blocks = [(FAINT * float(y.std()), SLOW * record.span, 1.5)]
     rows = np.sort(rng.permutation(len(t))[:SEEN])
