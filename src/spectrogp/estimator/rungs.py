@@ -86,7 +86,11 @@ def with_likely_noise(lanes: Lanes, model: MarkovGP | ChannelGP) -> MarkovGP | C
     throw the first steps far off.
     """
     numbers = lanes.join(model)
-    places = [lanes.number_of(lambda m, k=k: noises(m)[k].noise.raw) for k in range(len(model.channels))]
+
+    def place(channel: int) -> int:
+        return lanes.number_of(lambda m: noises(m)[channel].noise.raw)
+
+    places = [place(channel) for channel in range(len(model.channels))]
     trials = np.tile(numbers, (len(LARGER), 1))
     trials[:, places] += np.log(LARGER)[:, None]
     blocks = np.tile(np.arange(lanes.count), len(LARGER))
