@@ -176,7 +176,7 @@ def _fit_short(initial: InitialValues, data: Channels, n_starts: int, work: Work
     if len(coherent) > 1 and not work.spent and _density(coherent[0]) - _density(coherent[1]) > APART:
         compared += finished(coherent[1], compared[0][0].evidence)
     most = max(pair[0].evidence for pair in compared)
-    kept = [pair for pair in compared if pair[0].evidence > most - DOUBTFUL]
+    kept = [pair for pair in compared if pair[0].evidence >= most - DOUBTFUL]
     if not work.spent and _density(candidates[-1]) - _density(coherent[0]) > APART:
         kept += finished(candidates[-1])
     ladders = [along_ladder(rung, first, len(scales), other_of(start), work) for rung, start in kept]
