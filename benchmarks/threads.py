@@ -21,7 +21,7 @@ import numpy as np
 
 import spectrogp as sg
 from spectrogp.inference import NUTS, Adam, Run, maximise, sample
-from spectrogp.inference.newton import curvature
+from spectrogp.inference.bends import curvature
 from spectrogp.initialise import best_of
 from spectrogp.kernels import IntegratedPhase, MaternPhase, WarpedTime
 from spectrogp.models import Data, ExactGP, Lanes, MarkovGP, NeighbourGP, Neighbourhoods, Timeline, VariationalGP

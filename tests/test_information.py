@@ -10,7 +10,7 @@ from scipy.linalg import eigh
 
 import spectrogp as sg
 from spectrogp.inference import newton
-from spectrogp.inference.newton import curvature
+from spectrogp.inference.bends import curvature
 from spectrogp.initialise import find_initial_values, markov_from
 from spectrogp.kernels import IntegratedPhase, MaternPhase, Sum, WarpedTime
 from spectrogp.models import Data, Lanes, MarkovGP, Timeline

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -12,8 +10,9 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 import spectrogp as sg
-from spectrogp.inference import Curvature, newton
-from spectrogp.inference.newton import Arrow, _bent_moves, _Place, curvature
+from spectrogp.inference import Curvature, bends, newton
+from spectrogp.inference.bends import Bends, Place, curvature
+from spectrogp.inference.newton import Arrow, _bent_moves
 from spectrogp.kernels import IntegratedPhase, MaternPhase, WarpedTime
 from spectrogp.models import Data, Lanes, MarkovGP, Timeline
 from spectrogp.models.lanes import _filled
@@ -23,7 +22,6 @@ from zoo import double
 pytestmark = pytest.mark.usefixtures("compile_quickly")
 
 EXTENT = (0.0, 12.0)
-inner = sys.modules["spectrogp.inference.newton"]  # whose name is that of the function, too
 
 
 def model_of(extent=EXTENT, lengthscale=3.0):
@@ -172,7 +170,7 @@ def test_curvature_equals_the_hessian(single):
 
 def test_differences_are_small_beside_each_width(monkeypatch):
     """Of a record of many cycles widths differ by 1e5, and a log determinant is to be right to a tenth of one."""
-    extent, fine = (0.0, 100.0), inner.FINE
+    extent, fine = (0.0, 100.0), bends.FINE
     model = model_of(extent)
     lanes = Lanes(model, Timeline.of(data_of(extent, 600)))
     numbers = newton(lanes, lanes.join(model)).numbers
@@ -185,7 +183,7 @@ def test_differences_are_small_beside_each_width(monkeypatch):
 
     found = size(known)
     for other in (0.3 * fine, 3.0 * fine):
-        monkeypatch.setattr(inner, "FINE", other)
+        monkeypatch.setattr(bends, "FINE", other)
         assert size(known) == pytest.approx(found, abs=0.02)
 
 
@@ -269,21 +267,25 @@ def test_newton_ends_where_the_gradient_vanishes(kind, request):
     again = newton(lanes, found.numbers)
     assert again.log_joint == found.log_joint
     if lanes.whole:  # differences whose steps suit what the rows tell
-        known = lanes.information(found.numbers)
+        values = lanes.log_likelihoods(found.numbers)[0]
+        known = Bends(lanes, Place(found.numbers, values, slopes, found.log_joint, gradient), None).H
         H = dense(lanes, curvature(lanes, found.numbers, slopes, None, known), lanes.log_prior(found.numbers)[2])
         evidence = found.log_joint + 0.5 * len(H) * np.log(2 * np.pi) - 0.5 * np.linalg.slogdet(H)[1]
     assert again.evidence == pytest.approx(evidence, abs=1e-6)
 
 
 def test_information_that_misleads_is_left(single, monkeypatch):
-    """Steps that gain nearly nothing of what they promise: differences serve instead, to the same optimum."""
+    """Steps that gain nearly nothing of what they promise: differences serve instead, to the same optimum.
+
+    First of the numbers that all blocks share, and where the search makes no way of all.
+    """
     lanes, model, _ = single
     found = newton(lanes, lanes.join(model))
     asked = []
     told = Lanes.information
     monkeypatch.setattr(Lanes, "information", lambda *given: 0.01 * (asked.append(given[1]), told(*given))[1])
     other = newton(lanes, lanes.join(model))
-    assert len(asked) == 2
+    assert 2 < len(asked) < len(other.history)
     assert other.decrement < 0.02
     assert other.log_joint == pytest.approx(found.log_joint, abs=0.05)
     assert other.evidence == pytest.approx(found.evidence, abs=1.0)  # differences that are kept for the last steps
@@ -327,7 +329,7 @@ def test_curvature_of_another_search_serves_where_it_was_near(kind, request, mon
     lanes, model, _ = request.getfixturevalue(kind)
     found = newton(lanes, lanes.join(model))
     computed, informed = [], []
-    monkeypatch.setattr(inner, "curvature", lambda *given: (computed.append(given[3]), curvature(*given))[1])
+    monkeypatch.setattr(bends, "curvature", lambda *given: (computed.append(given[3]), curvature(*given))[1])
     information = Lanes.information
     monkeypatch.setattr(Lanes, "information", lambda *given: (informed.append(given[1]), information(*given))[1])
     again = newton(lanes, found.numbers, known=found.curvature, exact=False)
@@ -352,10 +354,10 @@ def test_curvature_that_is_reconsidered_is_that_of_blocks_that_are_indefinite_al
     lanes, model, _ = several
     numbers = newton(lanes, lanes.join(model)).numbers
     places = [
-        inner._Place(at, *lanes.log_likelihoods(at), *lanes.total(*lanes.log_likelihoods(at), at))
+        Place(at, *lanes.log_likelihoods(at), *lanes.total(*lanes.log_likelihoods(at), at))
         for at in (numbers, numbers + 1e-3)
     ]
-    bends = inner._Bends(lanes, places[0], None)
+    bends = Bends(lanes, places[0], None)
     assert not bends.reconsider(places[0], everywhere=True)
     known, alone = bends.H.copy(), np.linalg.eigvalsh(bends.H)[:, 0] < -1.0
     assert np.any(alone)
@@ -401,7 +403,7 @@ def test_ways_off_a_saddle_are_those_of_the_most_negative_curvature(several):
     felt = np.flatnonzero(lanes.felt[3])[:3]
     blocks[3, felt, felt] -= 40.0
     size = lanes.knots + lanes.border
-    here = _Place(np.zeros(size), np.zeros(lanes.count), np.zeros(lanes.members.shape), 0.0, np.zeros(size))
+    here = Place(np.zeros(size), np.zeros(lanes.count), np.zeros(lanes.members.shape), 0.0, np.zeros(size))
     step = np.linspace(0.0, 1e-3, size)
     moves = _bent_moves(lanes, here, blocks, prior, step)
     values, vectors = np.linalg.eigh(dense(lanes, blocks, prior))

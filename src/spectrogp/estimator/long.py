@@ -24,15 +24,15 @@ from .rungs import (
     settled,
     side_by_side,
     with_lanes,
+    with_likely_noise,
 )
 
 # Rows of a block, at least and at most: between them so many that it spans a few knots. A third more come before them;
 # the likelihood of blocks that warm up so little is one in its own right (Vecchia 1988, by blocks).
 CELLS, OWN = 8.0, (384, 2**14)
-PART, STRETCHES = (
-    4000,
-    4,
-)  # rows in which the prior of the frequencies is chosen, and pieces that those of pulses are in
+# Rows in which the prior of the frequencies is chosen, pieces that those of pulses are in, and times so many rows of a
+# record that is its own part: what is nearly all of it is not fitted twice.
+PART, STRETCHES, NEARLY = 4000, 4, 1.25
 APART = 6.0  # lengthscales between these, about as far as a knot is felt to both sides
 STEPS = 60  # of Newton's method, in which every place of a long record comes to its end
 POOR = 6.0  # times the usual spread of blocks' log likelihoods a row, below their median: there a cycle may be lost
@@ -44,7 +44,10 @@ def fit_long(initial: InitialValues, data: Channels, n_starts: int, work: Work) 
     hop = float(np.median(np.diff(starts[0].centres[:, 0])))
     scales = hop * 2.0 ** (0.5 * np.arange(6, -3, -1))
     part, few = _part(starts[0], data, APART * scales[0])
-    chosen = _chosen_in_part(few, part, scales, work)
+    some = work if few is starts[0] else dataclasses.replace(work, left=0.5 * work.left)
+    chosen = _chosen_in_part(few, part, scales, some)
+    if some is not work:
+        work.left = 0.5 * work.left + max(some.left, 0.0)
     smoothness = float(grid_groups(chosen.model)[frequency_groups(chosen.model)[0]].lengthscale.value)
     models = [_as_fitted(markov_from(start, smoothness, long=True), chosen.model) for start in starts]
     if few is starts[0]:  # the part is the whole record, and nearly at its optimum
@@ -71,7 +74,7 @@ def _part(start: InitialValues, every: Channels, apart: float) -> tuple[Channels
     shorter.
     """
     X = np.sort(np.asarray(max(every, key=lambda part: part.size).X)[:, 0])
-    if len(X) <= PART:
+    if len(X) <= NEARLY * PART:
         return every, start
     count = STRETCHES if are_pulses(start) else 1
     rows = PART // count
@@ -121,9 +124,10 @@ def _chosen_in_part(start: InitialValues, part: Channels, scales: np.ndarray, wo
     def other(model: MarkovGP | ChannelGP, k: int) -> tuple[Lanes, Any]:
         return built(resmoothed(model, start, scales[k], long=True))
 
+    scales = scales[:1] if np.any(start.found) and not np.any(start.changing) else scales  # lines have one smoothness
     middle = len(scales) // 2
     lanes, model = built(markov_from(start, scales[middle], long=True))
-    first = settled(work, approach(work, lanes, model, LAST))
+    first = settled(work, approach(work, lanes, with_likely_noise(lanes, model), LAST))
     rungs = along_ladder(first, middle, len(scales), other, work)
     return max(rungs.values(), key=lambda rung: rung.evidence)
 

@@ -37,10 +37,12 @@ from .rungs import (
     climb,
     frequencies,
     most_evidence,
+    noises,
     resmoothed,
     settled,
     side_by_side,
     with_lanes,
+    with_likely_noise,
 )
 
 SHORT = 2500, 1000  # rows up to which all of them are one block, and those of pulses, whose Hessians cost most
@@ -52,6 +54,7 @@ DOUBTFUL = 10.0  # nats below the best at which a candidate may be above it with
 NEGLIGIBLE = 4.0  # nats below the best at which a rung of the ladder is left out of the mixture
 ROWS_A_CYCLE, LEAST = 4.0, 256  # that are left of an even record that has more
 PERIODS = 0.5  # of the slowest component that changes: red noise that is faster may be what windows missed
+LEFT, LEFT_A_ROW = 3e9, 6e5  # work (``Lanes.work``) of a fit, some 40 CPU seconds, and of one of many rows, of each
 ROWS_DRAWN = 2 * 10**7  # rows times draws of a long record: to read a draw takes as long as there are rows
 
 
@@ -78,12 +81,13 @@ def fit_markov(
         n_starts: Candidates that are compared, at most.
         progress: What shows it.
     """
-    work, given = Work(np.random.default_rng(seed), progress), data
+    given = data
     data, inside = _thinned(initial, given)
     doubtful = initial
     if len(data) == 1:
         initial, doubtful = _without_doubtful_background(initial)
     rows = max(part.size for part in data)
+    work = Work(np.random.default_rng(seed), progress, max(LEFT, LEFT_A_ROW * sum(part.size for part in data)))
     if rows > SHORT[are_pulses(initial)] and np.any(initial.found):
         rungs = fit_long(initial, data, n_starts, work)
         draws = min(draws, max(ROWS_DRAWN // rows, 50))  # each takes as long to read as there are rows
@@ -102,6 +106,11 @@ def fit_markov(
     fitted, whole = (sum(part.size for part in parts) for parts in (data, given))
     history = np.asarray(top.optimum.history) / fitted
     unfinished = _unfinished(top.optimum)
+    if work.spent:
+        unfinished.append(
+            "optimum: it took as much work as a fit to so many rows may, and what was not compared by then was left "
+            "out; fewer components (n_components) cost less"
+        )
     if not np.any(inside) and fitted < whole:
         unfinished.append(f"optimum: nothing significant was found, and {fitted} of {whole} rows were fitted to")
     return MarkovFit(centred, posterior, offset, history, unfinished)
@@ -128,11 +137,13 @@ def _fit_short(initial: InitialValues, data: Channels, n_starts: int, work: Work
     if not np.any(initial.found) and len(initial.background_amplitude):
         return [climb(work, *with_lanes(markov_from(initial, float(initial.scale[0])), timeline), LAST)]
     scales = smoothness_served(initial, LADDER * float(initial.scale[0]))
+    if np.any(initial.found) and not np.any(initial.changing):  # lines are not followed, and have one smoothness
+        n_starts, scales = 1, scales[:1]
     first = max(likely_smoothness(initial, scales), min(BEGIN, len(scales) - 1))
 
     def begun(start: InitialValues, loose: bool = False, least: float = -np.inf) -> tuple[Rung, InitialValues]:
-        model = markov_from(start, scales[first], loose=loose)
-        return approach(work, *with_lanes(model, timeline), FIRST, least), start
+        lanes, model = with_lanes(markov_from(start, scales[first], loose=loose), timeline)
+        return approach(work, lanes, with_likely_noise(lanes, model), FIRST, least), start
 
     def finished(pair: tuple[Rung, InitialValues], beaten: float = -np.inf) -> list[tuple[Rung, InitialValues]]:
         rung: Rung | None = pair[0]
@@ -145,9 +156,11 @@ def _fit_short(initial: InitialValues, data: Channels, n_starts: int, work: Work
 
     candidates: list[tuple[Rung, InitialValues]] = []
     for start in initial.ridges()[:n_starts]:
+        if candidates and work.spent:
+            break
         candidates.append(begun(start, least=max(map(_density, candidates), default=-np.inf)))
     count = len(candidates)
-    if n_starts > 1:
+    if n_starts > 1 and not work.spent:
         best = max(candidates, key=_density)
         loose = begun(initial, loose=True)
         rising = best[0].optimum.decrement
@@ -160,11 +173,11 @@ def _fit_short(initial: InitialValues, data: Channels, n_starts: int, work: Work
     coherent = sorted(candidates[:count], key=_density)[::-1]
     coherent = coherent[:1] + [pair for pair in coherent[1:] if not _hopeless(pair[0], coherent[0][0])]
     compared = finished(coherent[0])
-    if len(coherent) > 1 and _density(coherent[0]) - _density(coherent[1]) > APART:
+    if len(coherent) > 1 and not work.spent and _density(coherent[0]) - _density(coherent[1]) > APART:
         compared += finished(coherent[1], compared[0][0].evidence)
     most = max(pair[0].evidence for pair in compared)
     kept = [pair for pair in compared if pair[0].evidence >= most - DOUBTFUL]
-    if _density(candidates[-1]) - _density(coherent[0]) > APART:
+    if not work.spent and _density(candidates[-1]) - _density(coherent[0]) > APART:
         kept += finished(candidates[-1])
     ladders = [along_ladder(rung, first, len(scales), other_of(start), work) for rung, start in kept]
     highest = max(ladders, key=lambda rungs: max(rung.evidence for rung in rungs.values()))
@@ -189,7 +202,7 @@ def _without_doubtful_background(initial: InitialValues) -> tuple[InitialValues,
     Beside a frequency that changes it may be no more than what windows missed of it, which turns as fast as this does:
     whether it is there shows after the fit.
     """
-    changing = initial.found & ~np.broadcast_to(initial.steady, initial.found.shape)
+    changing = initial.changing
     slowest = float(np.min(np.mean(initial.frequency[:, changing, 0], axis=0))) if np.any(changing) else np.inf
     slow = initial.background_lengthscale[:, 0] * slowest > PERIODS
     slow |= not np.all(np.isinf(initial.lengthscale[:, changing]))  # a band would take the background in
@@ -313,14 +326,9 @@ def _for_single_rows(rung: Rung, inside: tuple[float, ...]) -> Rung:
     """A fit to means of rows as one of single rows: the noise has in it what the means hide."""
     numbers = rung.optimum.numbers.copy()
     for k, hidden in enumerate(inside):
-        place = rung.lanes.number_of(lambda m: _noises(m)[k].noise.raw)  # noqa: B023
+        place = rung.lanes.number_of(lambda m: noises(m)[k].noise.raw)  # noqa: B023
         numbers[place] = 0.5 * np.log(np.exp(2.0 * numbers[place]) + hidden)
     return rung._replace(optimum=rung.optimum._replace(numbers=numbers))
-
-
-def _noises(model: Any) -> tuple[Any, ...]:
-    """The likelihood of every channel."""
-    return model.likelihoods if isinstance(model, ChannelGP) else (model.likelihood,)
 
 
 def _mixture(rungs: list[Rung], draws: int, work: Work) -> Posterior:

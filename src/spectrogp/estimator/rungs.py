@@ -15,6 +15,7 @@ from ..models import ChannelGP, Data, Lanes, MarkovGP, Timeline, grid_groups, wi
 from ..parameters import GridFunctionGroup
 
 THEN, LAST = 6, 25  # steps of Newton's method: after a change of the prior, and to the end
+LARGER = 2.0 ** np.arange(8)  # times the noise that was found, with which a search may begin
 PSEUDO = 2.0  # knots that the prior of an amplitude counts as: its logarithm has a standard deviation of one half
 SAME = 0.01  # error of the logarithm of a frequency that functions of another lengthscale follow
 FITTED = 50.0  # nats that a fitted frequency counts for, where it is to be followed
@@ -44,11 +45,24 @@ class Rung(NamedTuple):
         return self.optimum.evidence - 0.5 * float(np.sum(np.square(logarithms)))
 
 
-class Work(NamedTuple):
-    """What all steps of a fit share."""
+@dataclasses.dataclass
+class Work:
+    """What all steps of a fit share: and what they may still cost together (``Lanes.work``)."""
 
     rng: np.random.Generator
     progress: Progress | None
+    left: float = np.inf
+
+    @property
+    def spent(self) -> bool:
+        return self.left <= 0.0
+
+    def search(self, lanes: Lanes, numbers: np.ndarray, **options: Any) -> Rung:
+        """By Newton's method, as far as there is work left."""
+        before = lanes.work
+        found = newton(lanes, numbers, most=self.left, progress=self.progress, **options)
+        self.left -= lanes.work - before
+        return Rung(lanes, found)
 
 
 def side_by_side(data: Channels, **options: Any) -> Timeline:
@@ -60,9 +74,34 @@ def with_lanes(model: MarkovGP | ChannelGP, timeline: Timeline) -> tuple[Lanes, 
     return Lanes(model, timeline), model
 
 
+def noises(model: Any) -> tuple[Any, ...]:
+    """The likelihood of every channel."""
+    return model.likelihoods if isinstance(model, ChannelGP) else (model.likelihood,)
+
+
+def with_likely_noise(lanes: Lanes, model: MarkovGP | ChannelGP) -> MarkovGP | ChannelGP:
+    """A model to begin with, whose noise has in it what it does not explain yet.
+
+    Noise is found beside what windows saw, which functions follow less closely: taken for certain, what they miss would
+    throw the first steps far off.
+    """
+    numbers = lanes.join(model)
+
+    def place(channel: int) -> int:
+        return lanes.number_of(lambda m: noises(m)[channel].noise.raw)
+
+    places = [place(channel) for channel in range(len(model.channels))]
+    trials = np.tile(numbers, (len(LARGER), 1))
+    trials[:, places] += np.log(LARGER)[:, None]
+    blocks = np.tile(np.arange(lanes.count), len(LARGER))
+    values = lanes.evaluate(blocks, trials[:, lanes.members].reshape(len(blocks), -1))[0].reshape(len(LARGER), -1)
+    totals = [np.sum(each) + lanes.log_prior(trial)[0] for each, trial in zip(values, trials, strict=True)]
+    return lanes.at(trials[int(np.nanargmax(totals))])
+
+
 def climb(work: Work, lanes: Lanes, model: MarkovGP | ChannelGP, steps: int, known: Curvature | None = None) -> Rung:
     """To the optimum, or as far as so many steps lead."""
-    return Rung(lanes, newton(lanes, lanes.join(model), steps=steps, known=known, progress=work.progress))
+    return work.search(lanes, lanes.join(model), steps=steps, known=known)
 
 
 def approach(
@@ -74,9 +113,7 @@ def approach(
     known: Curvature | None = None,
 ) -> Rung:
     """The same for a place from which another search begins, or to be compared: its evidence is not exact."""
-    numbers = lanes.join(model)
-    found = newton(lanes, numbers, steps=steps, least=least, exact=False, known=known, progress=work.progress)
-    return Rung(lanes, found)
+    return work.search(lanes, lanes.join(model), steps=steps, least=least, exact=False, known=known)
 
 
 def most_evidence(lanes: Lanes) -> float:
@@ -134,7 +171,7 @@ def along_ladder(
     rungs = {k: best}
     for direction in (-1, 1):
         at, rises = k, True
-        while rises and 0 <= at + direction < count:
+        while rises and 0 <= at + direction < count and not work.spent:
             found = at_optimum(work, *other(rungs[at].model, at + direction), rungs[at].evidence)
             if found is None:
                 break

@@ -1,12 +1,13 @@
 """Inference: optimisers, samplers and approximations of posteriors, for any model."""
 
+from .bends import Curvature
 from .diagnosis import Diagnosis, ReadingCheck, diagnose
 from .diagnostics import bulk_ess, check, mean_error, rhat, std_error, tail_ess, to_arviz
 from .fisher import fisher_information, sample_fisher
 from .laplace import laplace_marginal_likelihood, sample_laplace
 from .lbfgs import maximise_lbfgs
 from .loop import AbstractStep, Progress, Run, progress_bar, run_in_chunks, whole
-from .newton import CONVERGED, Curvature, Optimum, newton
+from .newton import CONVERGED, Optimum, newton
 from .nuts import NUTS
 from .optimise import OPTIMISED, Adam, Fit, maximise
 from .sampler import AbstractSampler, Draw, Target, sample

@@ -110,6 +110,11 @@ class InitialValues:
         )
         return np.asarray(0.1 * np.sqrt((1.0 + 1.0 / np.maximum(self.gain, 1e-6)) / squares))
 
+    @property
+    def changing(self) -> np.ndarray:
+        """Whether a component is significant anywhere, and no line, ``[a]``."""
+        return self.found & ~np.broadcast_to(self.steady, self.found.shape)
+
     def __str__(self) -> str:
         count = int(self.found.sum())
         noise = ", ".join(f"{each:.3g}" for each in np.ravel(self.noise))
@@ -226,7 +231,7 @@ class InitialValues:
 
     def ridges(self) -> list[InitialValues]:
         """These values, smoother ones, and both with components that cross where they come near each other."""
-        if not np.any(self.found):
+        if not np.any(self.changing):
             return [self]
         crossed = self._crossed()
         every = [self] if crossed is None else [self, crossed]

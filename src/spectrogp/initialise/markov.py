@@ -95,6 +95,9 @@ def _term(
 ) -> MaternPhase:
     low, high = float(initial.extent[0, 0]), float(initial.extent[1, 0])
     extent, scale = (low, high if high > low else low + 1.0), float(initial.scale[0])
+    steady = bool(np.all(np.broadcast_to(initial.steady, initial.gain.shape[1:])[chosen]))
+    if steady:  # what is the same throughout changes over the whole record, however long that is
+        long, smoothness = False, scale
     slower = [
         min(scale, factor * smoothness) if long else share * scale for factor, share in zip(SLOWER, SHARES, strict=True)
     ]
@@ -106,7 +109,7 @@ def _term(
     typical = np.exp(np.sum(weight * np.log(omega), axis=0) / np.sum(weight, axis=0))
     varies = float(np.sqrt(np.sum(weight * np.log(omega / typical) ** 2) / np.sum(weight)))
     span = extent[1] - extent[0]
-    if np.all(np.broadcast_to(initial.steady, initial.gain.shape[1:])[chosen]):
+    if steady:
         # A line of the whole record strays by less than it can tell apart.
         amplitude_of_change = STRAYS * 2.0 * np.pi / (span * float(np.max(typical)))
     else:

@@ -26,10 +26,10 @@ from .information import information, innovations
 from .markov import MarkovGP
 from .timeline import Timeline
 
-WIDTHS = (32, 256)  # lanes that are walked at once, of long and of short blocks
-SHORT = 1024  # rows of a short block: lanes that are not needed cost as others do
-
-
+# Lanes that are walked at once: more where blocks are many and short, and have few oscillators. Those that are not
+# needed cost as others do.
+WIDTHS, SHORT, MANY, FEW = (32, 256), 1024, 64, 4
+OVERHEAD = 2  # oscillators that a lane costs beside those that it has
 STRETCH = 32  # numbers of knots of a block are multiples of this, so that programs are shared
 _HALF_LOG = 0.5 * np.log(2.0 * np.pi)
 
@@ -52,7 +52,12 @@ class Lanes:
         channels = model.channels
         self.count = timeline.t.shape[1]
         self.whole = self.count == len(channels)  # whether all data of a channel are one block
-        self.width = WIDTHS[0] if self.whole or len(timeline.t) > SHORT else WIDTHS[1]
+        self.oscillators = len(channels[0].owners())
+        wide = self.count > MANY and len(timeline.t) <= SHORT and self.oscillators <= FEW
+        self.width = WIDTHS[wide and not self.whole]
+        # Whether what rows tell costs much less than differences, which grow with the square of the oscillators.
+        self.informed = self.whole or self.oscillators > FEW
+        self.work = 0.0  # so far, in rows of lanes times squares of oscillators
         low, high = np.min(timeline.t, axis=0), np.max(timeline.t, axis=0)
         groups = grid_groups(channels[0])
         # A single block has all knots, whatever its functions need: programs then are shared by many fits.
@@ -135,6 +140,7 @@ class Lanes:
             return self._evaluate(lanes, copies, start)
 
         starts = range(0, len(lanes), self.width)
+        self.work += len(starts) * self.width * float(self.timeline.steps) * (self.oscillators + OVERHEAD) ** 2
         # A program of short loops uses one core: others run beside it. The very first, alone, compiles for all.
         alone = [] if self._compiled else [some(starts[0])]
         self._compiled = True
@@ -159,20 +165,29 @@ class Lanes:
         return self.evaluate(np.arange(self.count), numbers[self.members])
 
     @entry_point
-    def information(self, numbers: np.ndarray) -> np.ndarray:
-        """What the rows of every block tell of its numbers, ``[b, p, p]``: nearly minus the Hessian, for little.
+    def information(self, numbers: np.ndarray, chosen: np.ndarray | None = None) -> np.ndarray:
+        """What the rows of blocks tell of their numbers, ``[m, p, p]``: nearly minus the Hessian, for little.
 
-        Of one block for each channel; its cost grows with all the rows of a block times all knots.
+        Its cost grows with all the rows of a block times all its numbers.
 
         Args:
             numbers: Where, ``[n]``.
+            chosen: Which blocks, ``[m]``; all when left out.
         """
-        found = []
-        for b, members in enumerate(self.members):
+        chosen = np.arange(self.count) if chosen is None else chosen
+        self.work += len(chosen) * self._rows[0].shape[0] * self.members.shape[1] * (self.oscillators + OVERHEAD)
+
+        def of_one(b: int) -> np.ndarray:
             own, rows = tuple(values[b] for values in self._own), tuple(array[:, b] for array in self._rows)
-            parts = _innovations(self._template, self._places, own, rows, self._origins[:, b], numbers[members])
-            found.append(information(*(np.asarray(part) for part in parts)))
-        return np.where(self.felt[:, :, None] & self.felt[:, None], np.stack(found), 0.0)
+            copy = numbers[self.members[b]]
+            parts = _innovations(self._template, self._places, own, rows, self._origins[:, b], copy)
+            felt, found, own_rows = self.felt[b], np.zeros(2 * copy.shape), self.timeline.weight[:, b] > 0
+            W, phases, noise = (np.asarray(part)[own_rows] for part in parts)
+            found[np.ix_(felt, felt)] = information(W[:, felt], phases, noise)
+            return found
+
+        # The first, alone, compiles for all.
+        return np.stack([of_one(chosen[0]), *side_by_side(of_one, chosen[1:], program_threads())])
 
     def log_prior(self, numbers: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
         """Log prior density, gradient, and minus the Hessian ``[q, q]`` of the border (that of the knots is one)."""

@@ -203,8 +203,11 @@ class MarkovGP(AbstractModel):
             The means of (u, v), ``[t, a, 2]``, in units of the output, and covariances ``[t, a, 2, 2]``; without a
             phase v is zero.
         """
-        found = _envelope(self, self._timeline(data, X))
-        mean, covariance = found if traced(found) else jax.tree.map(np.asarray, found)
+        timeline = self._timeline(data, X)
+        if traced((self, timeline)):
+            mean, covariance = _envelope(self, timeline)
+        else:
+            mean, covariance = jax.tree.map(np.asarray, _compiled_envelope(self, timeline))
         return mean[: X.shape[0]], covariance[: X.shape[0]]
 
     # Of a realised model:
@@ -366,7 +369,6 @@ def _draws(model: MarkovGP, timeline: Timeline, keys: Array) -> Array:
     return jax.lax.map(one, keys)
 
 
-@eqx.filter_jit
 def _envelope(model: MarkovGP, timeline: Timeline) -> tuple[Array, Array]:
     """Means ``[t, a, 2]`` of (u, v), times the amplitude, and covariances, at the inputs that were asked for."""
     model = model.realise()
@@ -382,3 +384,6 @@ def _envelope(model: MarkovGP, timeline: Timeline) -> tuple[Array, Array]:
         jnp.einsum("akq,tq->tak", picks, scale * mean),
         jnp.einsum("akq,tq,tqr,tr,alr->takl", picks, scale, covariance, scale, picks),
     )
+
+
+_compiled_envelope = eqx.filter_jit(_envelope, **SOON)
