@@ -280,9 +280,8 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
         self.times_ = np.isin(np.arange(numbers.shape[1]), times)
         self.X_origin_ = origins or (0,) * numbers.shape[1]
         self.X_mean_, self.X_scale_, self.y_mean_, self.y_scale_ = units
-        self.model_, self.data_, self.posterior_, initial, self.history_, self.diagnostics_, offset, choice, said = (
-            found
-        )
+        self.model_, self.data_, self.posterior_, initial, self.history_, self.diagnostics_ = found[:6]
+        offset, choice, said, self.averaged_ = found[6:]
         self.warnings_ = list(said)
         self.y_mean_ = (self.y_mean_ + self.y_scale_ * offset)[()]
         self.initial_values_ = initial.in_units(units.X_mean, units.X_scale, units.y_scale)
