@@ -6,7 +6,7 @@ import pytest
 import spectrogp as sg
 from spectrogp.estimator import ladder
 from spectrogp.estimator.choice import gain_of
-from spectrogp.estimator.ladder import _Fit, _halves, _Rows, _told
+from spectrogp.estimator.ladder import _Rows, _told
 from spectrogp.initialise import (
     Cycle,
     Places,
@@ -287,14 +287,3 @@ def test_every_row_is_a_target_at_times(monkeypatch):
     targets = [np.asarray(some.near(model, rng).members)[:, -1] for _ in range(12)]
     assert all(len(one) == 24 for one in targets)  # those of the later half of an order
     assert set(np.concatenate(targets)) == set(some.order)
-
-
-def test_halves_of_two_models_have_the_variance_of_one():
-    X, _, _ = rows(20)
-    short, long = (sg.kernels.SquaredExponential(Positive([scale] * 3), Positive(1.5)) for scale in (0.5, 2.0))
-    fits = [
-        _Fit((sg.models.NeighbourGP(kernel, 0.1),), np.zeros(1) - k, None) for k, kernel in enumerate((short, long))
-    ]
-    fits.append(_Fit((sg.models.NeighbourGP(3.0 * long, 0.1),), np.zeros(1) - 2.0, None))
-    (both,) = _halves(fits[0], fits)
-    np.testing.assert_allclose(both.realise().kernel(X), 0.5 * (short(X) + long(X)), rtol=1e-10)

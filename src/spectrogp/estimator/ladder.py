@@ -3,8 +3,7 @@
 A squared exponential with nearest neighbours; cycles along single inputs in what it leaves over; further squared
 exponentials of other scales; noise that is a function of the input; amplitudes that are; lengthscales and frequencies
 that are. A rung begins where the one before it ended, and its steps go on as long as they make predictions of the
-held-out rows better. Then the two best models share the variance, if both together predict better. Last come tails of
-new outputs, and rows far out in them count less. In the end all rows are fitted.
+held-out rows better. Last come tails of new outputs, and rows far out count less. In the end all rows are fitted.
 
 Of few rows others are held out in turn: every fold of them climbs for itself, and all held-out rows judge together.
 
@@ -223,19 +222,17 @@ def climb(
     first = NeighbourGP(smooth_kernel(data.X.shape[1]), Gaussian(Positive.around(0.3)))
     rungs: list[Rung] = []
 
-    def tried(name: str, models: Models, before: _Fit, rate: float | None) -> _Fit:
-        """Their fit, if it is better than the one before it, which is given else; without a rate they take no steps."""
+    def tried(name: str, models: Models, before: _Fit, rate: float) -> _Fit:
+        """Their fit, if it is better than the one before it, which is given else."""
         began = time.process_time()
-        none = np.empty(0)
-        found = _Fit(models, _density(folds, models), none) if rate is None else steps.climb(folds, models, rate)
+        found = steps.climb(folds, models, rate)
         gain, error = gain_of(found.density, before.density)
         kept = not rungs or gain > error
         seconds = round(time.process_time() - began, 1)
         rungs.append(Rung(name, float(np.mean(found.density)), gain, error, len(found.history), seconds, kept))
-        fits.append(found)
         return found if kept else before
 
-    X, fits = np.asarray(data.X), list[_Fit]()
+    X = np.asarray(data.X)
     alike = (first,) * len(folds)
     best = tried("squared exponential", alike, _Fit(alike, _constant(folds), np.empty(0)), FAST)
     cycles = find_cycles(*folds[0].left_over(best.models[0], rng)[:2])
@@ -264,7 +261,6 @@ def climb(
         models = best.with_kernels(lambda kernel: quadratic_from(kernel, places))
         if _told(models[0].kernel, folds[0]):
             best = tried("lengthscales and amplitudes as functions", models, best, CAREFUL)
-    best = tried("with half of the next best model", _halves(best, fits), best, None)
     ahead = _neighbours_ahead(folds, best)
     apart = [rows.apart(model, ahead) for rows, model in zip(folds, best.models, strict=True)]
     tails, rung = find_tails(*(np.concatenate(parts) for parts in zip(*apart, strict=True)))
@@ -294,18 +290,6 @@ def _density(folds: tuple[_Rows, ...], models: Models, m: int | None = None) -> 
     """Log predictive density of the held-out rows of all folds, given m neighbours, or as many as in the fit."""
     return np.concatenate(
         [rows.density(model, rows.m if m is None else m) for rows, model in zip(folds, models, strict=True)]
-    )
-
-
-def _halves(best: _Fit, fits: list[_Fit]) -> Models:
-    """The best model with half of its variance, beside half of that of the next best.
-
-    What is wrong with one is not what is wrong with the other.
-    """
-    other = max((fit for fit in fits if fit is not best), key=lambda fit: float(np.mean(fit.density)))
-    return tuple(
-        NeighbourGP(0.5 * one.kernel + 0.5 * two.kernel, one.likelihood)
-        for one, two in zip(best.models, other.models, strict=True)
     )
 
 
