@@ -234,7 +234,7 @@ def test_large_data_predict_from_the_optimum_and_say_so():
     models = [sg.SpectralGPRegressor(**quick, inference=name).fit(X, y) for name in ("laplace", "map")]
     densities = [model.log_predictive_density(X[:50], y[:50]) for model in models]
     np.testing.assert_array_equal(*densities)
-    assert "predictions are those of the optimum" in models[0].summary()
+    assert "predictions are averaged over the last optima of the fit" in models[0].summary()
     assert models[0].posterior_.log_joint.size == FAST["n_draws"]
     averaged = models[0].averaged_
     each = [averaged.at(0, k).predict(models[0].data_, models[0]._inputs(X[:50])).mean for k in range(3)]

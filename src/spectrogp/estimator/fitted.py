@@ -322,7 +322,8 @@ class FittedMixin(ChannelsMixin, DiagnosisMixin):
         if self.posterior_.statistics:
             parts.append(self.diagnostics())
         if self.diagnostics_.get("predictions") == "optimum" and self.posterior_.log_joint.size > 1:
-            parts.append("predictions are those of the optimum; bands of functions are those of the draws")
+            over = "those of the optimum" if self.averaged_ is None else "averaged over the last optima of the fit"
+            parts.append(f"predictions are {over}; bands of functions are those of the draws")
         return "\n\n".join(map(str, parts))
 
     # Files
