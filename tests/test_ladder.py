@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import spectrogp as sg
+from spectrogp.estimator import ladder
 from spectrogp.estimator.choice import gain_of
 from spectrogp.estimator.ladder import _Rows, _told
 from spectrogp.initialise import (
@@ -150,7 +151,7 @@ def test_a_smooth_function_needs_the_first_rung_only(smooth):
     kept = {rung.name: rung.kept for rung in model.choice_.rungs}
     assert kept["squared exponential"]
     assert not kept["lengthscales, frequencies and amplitudes as functions"]
-    assert model.choice_.held_out == 80
+    assert model.choice_.held_out == 400  # each of five folds of 80 once
     assert model.choice_.cycles == ()
 
 
@@ -158,7 +159,8 @@ def test_a_smooth_function_needs_the_first_rung_only(smooth):
 def test_the_gain_of_a_rung_is_that_over_the_one_kept_before_it(smooth):
     _, _, model = smooth
     kept = None
-    *models, tails = model.choice_.rungs
+    names = [rung.name for rung in model.choice_.rungs]
+    tails, models = model.choice_.rungs[names.index("tails")], model.choice_.rungs[: names.index("tails")]
     assert tails.kept == (tails.gain > tails.error)  # with the neighbours of predictions, unlike the others
     for rung in models:
         if kept is not None:
@@ -222,12 +224,66 @@ def test_a_cycle_is_found_in_units_of_its_input():
 
 @pytest.mark.slow
 def test_large_data_predict_from_the_optimum_and_say_so():
-    """Draws of the functions stay for bands; predictions are those of ``inference="map"``, to the last digit."""
+    """Draws of the functions stay for bands; predictions are those of ``inference="map"``, to the last digit.
+
+    They are those of the last three stages together.
+    """
     X, signal, rng = rows(2100)
     y = signal + 0.1 * rng.normal(size=len(X))
     quick = FAST | {"max_iter": 10}
     models = [sg.SpectralGPRegressor(**quick, inference=name).fit(X, y) for name in ("laplace", "map")]
     densities = [model.log_predictive_density(X[:50], y[:50]) for model in models]
     np.testing.assert_array_equal(*densities)
-    assert "predictions are those of the optimum" in models[0].summary()
+    assert "predictions are averaged over the last optima of the fit" in models[0].summary()
     assert models[0].posterior_.log_joint.size == FAST["n_draws"]
+    averaged = models[0].averaged_
+    each = [averaged.at(0, k).predict(models[0].data_, models[0]._inputs(X[:50])).mean for k in range(3)]
+    mean = models[0].y_mean_ + models[0].y_scale_ * np.mean(each, axis=0)
+    np.testing.assert_allclose(models[0].predict(X[:50]), mean, rtol=1e-6)
+
+
+# Rows that are held out, and rows that count less
+
+
+def some_rows(n, held, seed=0):
+    """A smooth function of two inputs with noise of 0.1, its rows with one far out, and a model of it."""
+    X, signal, rng = rows(n, seed)
+    y = signal + 0.1 * rng.normal(size=n)
+    y[n - 1] += 2.0
+    data = sg.Data(X[:, :2], y)
+    model = sg.models.NeighbourGP(sg.kernels.SquaredExponential(Positive([0.7, 3.0]), Positive(1.0)), Positive(0.1))
+    return _Rows(data, np.arange(held), np.arange(held, n), 10, n - held), model
+
+
+def test_rows_far_out_get_wider_error_bars():
+    """By one step of EM from their predictions by all others, here by the exact process."""
+    some, model = some_rows(60, 12)
+    some = some._replace(m=47)  # all others
+    wider = np.asarray(some.wary(model, 3.0).data.error)
+    assert np.all(wider[:12] == 0.0)
+    X, y = (np.asarray(part)[12:] for part in (some.data.X, some.data.y))
+    inverse = np.linalg.inv(model.realise().kernel(X) + 0.01 * np.eye(48))
+    variance = 1.0 / np.diagonal(inverse)  # of each row given the others (Rasmussen & Williams, Eq. 5.12)
+    rest = inverse @ y * variance
+    f = variance - 0.01
+    expected = (0.01 / variance * rest) ** 2 + 0.01 * f / variance
+    np.testing.assert_allclose(wider[12:] ** 2, np.maximum(expected - 0.03, 0.0) / 4.0, rtol=1e-6, atol=1e-12)
+    assert wider[-1] > 0.5
+
+
+def test_rows_far_out_pull_their_neighbours_less():
+    some, model = some_rows(300, 60)
+    wary = some.wary(model, 3.0)
+    there = np.asarray(some.data.X)[-1:]
+    truth = np.sin(2.0 * there[0, 0])
+    off = [abs(float(model.predict(one._given(model, there, 10), there).mean[0]) - truth) for one in (some, wary)]
+    assert off[1] < 0.5 * off[0]
+
+
+def test_every_row_is_a_target_at_times(monkeypatch):
+    monkeypatch.setattr(ladder, "ALL", 10)
+    some, model = some_rows(60, 12)
+    rng = np.random.default_rng(0)
+    targets = [np.asarray(some.near(model, rng).members)[:, -1] for _ in range(12)]
+    assert all(len(one) == 24 for one in targets)  # those of the later half of an order
+    assert set(np.concatenate(targets)) == set(some.order)

@@ -36,6 +36,7 @@ class FittedMixin(ChannelsMixin, DiagnosisMixin):
     model_: Any
     data_: Any
     posterior_: Posterior
+    averaged_: Posterior | None
     initial_values_: InitialValues
     choice_: Choice | None
     diagnostics_: dict[str, Any]
@@ -321,7 +322,8 @@ class FittedMixin(ChannelsMixin, DiagnosisMixin):
         if self.posterior_.statistics:
             parts.append(self.diagnostics())
         if self.diagnostics_.get("predictions") == "optimum" and self.posterior_.log_joint.size > 1:
-            parts.append("predictions are those of the optimum; bands of functions are those of the draws")
+            over = "those of the optimum" if self.averaged_ is None else "averaged over the last optima of the fit"
+            parts.append(f"predictions are {over}; bands of functions are those of the draws")
         return "\n\n".join(map(str, parts))
 
     # Files
@@ -344,9 +346,10 @@ class FittedMixin(ChannelsMixin, DiagnosisMixin):
 
     @property
     def _predictive(self) -> Posterior:
-        """What predictions mix over: the draws, or the optimum alone."""
-        at_optimum = self.diagnostics_.get("predictions") == "optimum"
-        return Posterior.at_point(self.model_) if at_optimum else self.posterior_
+        """What predictions mix over: the draws, or the optimum, of several fits if there are some."""
+        if self.diagnostics_.get("predictions") != "optimum":
+            return self.posterior_
+        return Posterior.at_point(self.model_) if self.averaged_ is None else self.averaged_
 
     @property
     def _units(self) -> Units:

@@ -59,6 +59,7 @@ class Fitted(NamedTuple):
     offset: Any = 0.0  # that was subtracted from the outputs, of several channels [c]
     choice: Choice | None = None  # of a ladder of models, where there was one
     warnings: tuple[str, ...] = ()
+    averaged: Posterior | None = None  # optima of several fits, whose predictions are averaged
 
 
 def fit_channels(
@@ -201,11 +202,12 @@ def _fit_by_ladder(
     """The model of several inputs that predicts held-out rows best, fitted to all rows."""
     with settings.progress("optimum") as progress:
         climbed = climb(settings, initial, data, seed, of_optimum, progress)
-    model: Any = climbed.model
+    model: Any = climbed.models[-1]
     given: Any = climbed.near
     if settings.approximation_for(*data.X.shape) == "exact":
-        model, given = models.ExactGP(model.kernel, model.likelihood), data
+        model, given = models.ExactGP(model.kernel, model.likelihood), climbed.near.data
     posterior, cut_short = infer(settings, model, given, of_posterior, Stage(None, None), climbed.near)
+    averaged = Posterior.of_models(climbed.models) if len(climbed.models) > 1 else None
     if climbed.rising:
         cut_short = ["optimum: held-out rows were predicted ever better to the last step; raise max_iter", *cut_short]
     diagnostics = {
@@ -217,7 +219,9 @@ def _fit_by_ladder(
         "jitter": models.relative_jitter(model, given),
         "cut_short": cut_short,
     }
-    return Fitted(model, given, posterior, initial, climbed.history, diagnostics, 0.0, climbed.choice)
+    return Fitted(
+        model, given, posterior, initial, climbed.history, diagnostics, 0.0, climbed.choice, averaged=averaged
+    )
 
 
 def _still_rising(history: np.ndarray, rows: int) -> list[str]:

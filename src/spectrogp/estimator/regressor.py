@@ -48,7 +48,8 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
         All begin with the optimum of the log joint density. "map" ends there. "laplace" is a normal approximation of
         the posterior of all functions around it, at the hyperparameters of the optimum: by its curvature, with at most
         300 gradients, or for several inputs and for neighbours by the Fisher information of the rows. Predictions of
-        more than 2000 rows with neighbours are those of the optimum; bands of functions are always those of the draws.
+        more than 2000 rows with neighbours are those of the optimum, or averaged over those of the last stages of the
+        fit (``averaged_``) where the model is chosen from the data; bands of functions are always those of the draws.
         "nuts" and "sghmc" (samplers) and "dsvi" (variational) take longer, and the samplers are the most exact.
         Predictions average over the posterior.
     approximation : str, default="auto"
@@ -100,6 +101,9 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
         What it was fitted to, in standardised units; of several channels a tuple of these.
     posterior_ : Posterior
         Draws of the model; after "map" a single one, the optimum.
+    averaged_ : Posterior or None
+        Optima of the last stages of a fit to more than 2000 rows of several inputs, which predictions are averaged over
+        where they are not averaged over the draws.
     initial_values_ : InitialValues
         What was found in the data before the fit, in the units of the data; print it for a report.
     history_ : array of shape [n_iter_]
@@ -280,9 +284,8 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
         self.times_ = np.isin(np.arange(numbers.shape[1]), times)
         self.X_origin_ = origins or (0,) * numbers.shape[1]
         self.X_mean_, self.X_scale_, self.y_mean_, self.y_scale_ = units
-        self.model_, self.data_, self.posterior_, initial, self.history_, self.diagnostics_, offset, choice, said = (
-            found
-        )
+        self.model_, self.data_, self.posterior_, initial, self.history_, self.diagnostics_ = found[:6]
+        offset, choice, said, self.averaged_ = found[6:]
         self.warnings_ = list(said)
         self.y_mean_ = (self.y_mean_ + self.y_scale_ * offset)[()]
         self.initial_values_ = initial.in_units(units.X_mean, units.X_scale, units.y_scale)

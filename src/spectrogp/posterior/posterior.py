@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -69,6 +69,17 @@ class Posterior(Module):
         """
         free, rest = partition(model, "latent", "hyperparameter", "variational")
         return cls(jax.tree.map(lambda leaf: np.asarray(leaf)[None, None], free), rest, np.zeros((1, 1)), {})
+
+    @classmethod
+    def of_models(cls, models: Sequence[Any]) -> Posterior:
+        """Several models of the same structure, such as the optima of several fits, each as likely as the others.
+
+        Args:
+            models: Models with raw parameters, which differ in these alone.
+        """
+        points = [cls.at_point(model) for model in models]
+        draws = jax.tree.map(lambda *leaves: np.concatenate(leaves, axis=1), *(point.draws for point in points))
+        return cls(draws, points[-1].rest, np.zeros((1, len(points))), {})
 
     def at(self, chain: int, draw: int) -> Any:
         """The model at one draw, by the numbers of its ``chain`` and ``draw``."""
