@@ -38,6 +38,7 @@ from .rungs import (
     frequencies,
     most_evidence,
     noises,
+    resettled,
     resmoothed,
     settled,
     side_by_side,
@@ -179,6 +180,8 @@ def _fit_short(initial: InitialValues, data: Channels, n_starts: int, work: Work
     kept = [pair for pair in compared if pair[0].evidence >= most - DOUBTFUL]
     if not work.spent and _density(candidates[-1]) - _density(coherent[0]) > APART:
         kept += finished(candidates[-1])
+    if len(scales) == 1:
+        kept = [(resettled(work, rung), start) for rung, start in kept]
     ladders = [along_ladder(rung, first, len(scales), other_of(start), work) for rung, start in kept]
     highest = max(ladders, key=lambda rungs: max(rung.evidence for rung in rungs.values()))
     return _that_count(list(highest.values()), work)

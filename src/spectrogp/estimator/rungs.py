@@ -17,6 +17,7 @@ from ..parameters import GridFunctionGroup
 THEN, LAST = 6, 25  # steps of Newton's method: after a change of the prior, and to the end
 LARGER = 2.0 ** np.arange(8)  # times the noise that was found, with which a search may begin
 PSEUDO = 2.0  # knots that the prior of an amplitude counts as: its logarithm has a standard deviation of one half
+RISES = 0.1  # nats of evidence that amplitudes nearer to the likeliest must gain to be improved again
 SAME = 0.01  # error of the logarithm of a frequency that functions of another lengthscale follow
 FITTED = 50.0  # nats that a fitted frequency counts for, where it is to be followed
 
@@ -138,6 +139,16 @@ def settled(work: Work, rung: Rung) -> Rung:
     model, sizes = _with_amplitudes(rung, work)
     known = rung.optimum.curvature.stretched(sizes[rung.lanes.members])
     return climb(work, Lanes(model, rung.lanes.timeline), model, THEN, known)
+
+
+def resettled(work: Work, rung: Rung) -> Rung:
+    """The same again as long as its evidence rises: what other rungs of a ladder do on the way, where there is none."""
+    while not work.spent:
+        again = settled(work, rung)
+        if not again.evidence > rung.evidence + RISES:
+            break
+        rung = again
+    return rung
 
 
 def _with_amplitudes(rung: Rung, work: Work) -> tuple[Any, np.ndarray]:
