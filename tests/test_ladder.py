@@ -237,7 +237,9 @@ def test_large_data_predict_from_the_optimum_and_say_so():
     assert "predictions are averaged over the last optima of the fit" in models[0].summary()
     assert models[0].posterior_.log_joint.size == FAST["n_draws"]
     averaged = models[0].averaged_
-    each = [averaged.at(0, k).predict(models[0].data_, models[0]._inputs(X[:50])).mean for k in range(3)]
+    new = models[0]._inputs(X[:50])
+    given = averaged.most_probable().prepare(models[0].data_, new)  # one set of neighbours for all
+    each = [averaged.at(0, k).predict(given, new).mean for k in range(3)]
     mean = models[0].y_mean_ + models[0].y_scale_ * np.mean(each, axis=0)
     np.testing.assert_allclose(models[0].predict(X[:50]), mean, rtol=1e-6)
 

@@ -207,7 +207,7 @@ def _fit_by_ladder(
     if settings.approximation_for(*data.X.shape) == "exact":
         model, given = models.ExactGP(model.kernel, model.likelihood), climbed.near.data
     posterior, cut_short = infer(settings, model, given, of_posterior, Stage(None, None), climbed.near)
-    averaged = Posterior.of_models(climbed.models) if len(climbed.models) > 1 else None
+    averaged = Posterior.at_point(*climbed.models) if len(climbed.models) > 1 else None
     if climbed.rising:
         cut_short = ["optimum: held-out rows were predicted ever better to the last step; raise max_iter", *cut_short]
     diagnostics = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -61,25 +61,15 @@ class Posterior(Module):
     order: Any = None
 
     @classmethod
-    def at_point(cls, model: Any) -> Posterior:
-        """The posterior that is one model for certain, such as an optimum.
-
-        Args:
-            model: A model with raw parameters.
-        """
-        free, rest = partition(model, "latent", "hyperparameter", "variational")
-        return cls(jax.tree.map(lambda leaf: np.asarray(leaf)[None, None], free), rest, np.zeros((1, 1)), {})
-
-    @classmethod
-    def of_models(cls, models: Sequence[Any]) -> Posterior:
-        """Several models of the same structure, such as the optima of several fits, each as likely as the others.
+    def at_point(cls, *models: Any) -> Posterior:
+        """The posterior that is one model for certain, such as an optimum, or several, each as likely as the others.
 
         Args:
             models: Models with raw parameters, which differ in these alone.
         """
-        points = [cls.at_point(model) for model in models]
-        draws = jax.tree.map(lambda *leaves: np.concatenate(leaves, axis=1), *(point.draws for point in points))
-        return cls(draws, points[-1].rest, np.zeros((1, len(points))), {})
+        parts = [partition(model, "latent", "hyperparameter", "variational") for model in models]
+        draws = jax.tree.map(lambda *leaves: np.stack(leaves)[None], *(free for free, _ in parts))
+        return cls(draws, parts[-1][1], np.zeros((1, len(models))), {})
 
     def at(self, chain: int, draw: int) -> Any:
         """The model at one draw, by the numbers of its ``chain`` and ``draw``."""
