@@ -41,7 +41,7 @@ def background_of(record: Record, null: Null, signal: np.ndarray, changing: bool
         part
         for process in whole.processes
         if not process.frequency
-        for part in _staying(record, signal, process, whole, degree, changing)
+        for part in _staying(record, signal, process, whole, degree, changing or not alone)
     ]
     blocks = [(process.amplitude, process.lengthscale, process.order) for process in red]
     slow = any(process.order == 1.5 and process.lengthscale > record.span for process in red)
@@ -54,7 +54,7 @@ def background_of(record: Record, null: Null, signal: np.ndarray, changing: bool
 
 
 def _staying(
-    record: Record, signal: np.ndarray, process: Process, null: Null, degree: int, changing: bool
+    record: Record, signal: np.ndarray, process: Process, null: Null, degree: int, returns: bool
 ) -> tuple[Process, ...]:
     """A process as one that keeps its slope, or its level, where that is as likely beside a polynomial.
 
@@ -66,17 +66,17 @@ def _staying(
     likelihoods = Likelihoods(record.t, y, record.error, 1e4 * max(float(np.std(y)), 1e-12), degree)
     others = tuple(other for other in null.processes if other is not process)
     least = float(likelihoods([null])[0]) - AS_LIKELY
-    for choice in _instead(process, record.span, changing):
+    for choice in _instead(process, record.span, returns):
         found = likelihoods([Null(noise * null.noise, (*own, *others)) for own, noise in choice])
         if np.max(found) > least:
             return choice[int(np.argmax(found))][0]
     return (process,)
 
 
-def _instead(process: Process, span: float, changing: bool) -> Iterator[list[tuple[tuple[Process, ...], float]]]:
+def _instead(process: Process, span: float, returns: bool) -> Iterator[list[tuple[tuple[Process, ...], float]]]:
     """What has no mean to turn back to, and the factors of the noise beside it: a slope, a walk, and a smooth walk.
 
-    The last is not beside what changes, of which smooth ups and downs may be left over.
+    The last is not where smooth ups and downs return: beside a trend, or what changes, of which some may be left over.
     """
     longer = SLOW * span / process.lengthscale
 
@@ -87,7 +87,7 @@ def _instead(process: Process, span: float, changing: bool) -> Iterator[list[tup
     if process.order == 1.5:
         yield [(slower(1.5, 1.0), 1.0)]
     yield [(slower(0.5, size), noise) for size in SIZES for noise in NOISES]
-    if process.order == 1.5 and not changing:
+    if process.order == 1.5 and not returns:
         yield [(smooth_walk(process, size, shorter, span), 1.0) for size in SIZES for shorter in SHORTER]
 
 
