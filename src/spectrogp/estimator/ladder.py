@@ -5,8 +5,6 @@ exponentials of other scales; noise that is a function of the input; amplitudes 
 that are. A rung begins where the one before it ended, and its steps go on as long as they make predictions of the
 held-out rows better. Last come tails of new outputs, and rows far out count less. In the end all rows are fitted.
 
-Of few rows others are held out in turn: every fold of them climbs for itself, and all held-out rows judge together.
-
 Of large data, targets are rows of the later half of a random order, given neighbours before them: a conditional
 density of half of the data given the other half, whose neighbours are about as close as those of predictions.
 """
@@ -15,8 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -47,8 +44,6 @@ from .tails import Tails, find_tails
 # Rows that are held out: a fifth of few, and an eighth of many, at most. Steps and rungs that gain a hundredth of a nat
 # are worth having, and fewer rows could not tell.
 HELD_OUT, AT_MOST = 2000, 5000
-# Of few rows a fifth says little: others are held out in turn, until there are so many, or all.
-FOLDS, JUDGES = 5, 500
 SOME = 500  # of them by which beginnings are compared
 TARGETS = 16_384  # rows, at most, that a stage of steps takes its targets from
 ALL = 10_000  # rows up to which targets are taken from the whole order
@@ -61,9 +56,6 @@ FINEST, EACH, VALUES = 100, 200, 2100  # places of functions: at most, rows to e
 ENOUGH = 0.003  # nats of a row that a stage gains, if another is to follow
 
 
-Models: TypeAlias = tuple[NeighbourGP, ...]  # one for each fold
-
-
 class Climbed(NamedTuple):
     """The chosen model fitted to all rows, neighbourhoods of some of them, the objective, and the choice.
 
@@ -71,7 +63,7 @@ class Climbed(NamedTuple):
     ``rising`` says that the held-out rows were predicted ever better until there were no steps left.
     """
 
-    models: Models
+    models: tuple[NeighbourGP, ...]
     near: Neighbourhoods
     history: np.ndarray
     choice: Choice
@@ -159,16 +151,12 @@ class _Rows(NamedTuple):
 
 
 class _Fit(NamedTuple):
-    """A model after its steps, for each fold, with the density of the held-out rows and the objective at every step."""
+    """A model after its steps, with the density of the held-out rows and the objective at every step."""
 
-    models: Models
-    density: np.ndarray  # of all folds, one after the other
+    model: NeighbourGP
+    density: np.ndarray
     history: np.ndarray
     rising: bool = False
-
-    def with_kernels(self, change: Callable[[AbstractKernel], AbstractKernel]) -> Models:
-        """The models with other kernels, made from theirs."""
-        return tuple(NeighbourGP(change(model.kernel), model.likelihood) for model in self.models)
 
 
 class _Steps:
@@ -186,21 +174,17 @@ class _Steps:
         found = whole(maximise(model, near, steps=steps, key=now, optimiser=adam, run=self.run))
         return found.model, found.history
 
-    def climb(self, folds: tuple[_Rows, ...], models: Models, rate: float) -> _Fit:
+    def climb(self, rows: _Rows, model: NeighbourGP, rate: float) -> _Fit:
         """Stages until one gains no more than its standard error, or there are no steps left; the best of them."""
-        best, history = _Fit(models, np.empty(0), np.empty(0)), np.empty(0)
+        model, history = self.stage(rows, model, rate, self.size)
+        best = _Fit(model, rows.density(model, rows.m), history)
         while len(history) < self.most:
-            size = min(self.size, self.most - len(history))
-            found = [self.stage(rows, model, rate, size) for rows, model in zip(folds, models, strict=True)]
-            models = tuple(model for model, _ in found)
-            history = np.concatenate([history, np.mean([values for _, values in found], axis=0)])
-            now = _Fit(models, _density(folds, models), history)
-            if len(history) == size:
-                best = now
-                continue
-            gain, error = gain_of(now.density, best.density)
+            model, values = self.stage(rows, model, rate, min(self.size, self.most - len(history)))
+            history = np.concatenate([history, values])
+            density = rows.density(model, rows.m)
+            gain, error = gain_of(density, best.density)
             if gain > 0.0:
-                best = now
+                best = _Fit(model, density, history)
             if gain <= max(ENOUGH, 0.5 * error):
                 return best._replace(history=history)
         return best._replace(history=history, rising=True)
@@ -212,20 +196,19 @@ def climb(
     """The ladder for standardised data of several inputs."""
     rng = np.random.default_rng(seed)
     steps = _Steps(settings, rng, key, progress)
-    count = min(data.size // FOLDS, max(HELD_OUT, min(data.size // 8, AT_MOST)))
+    count = min(data.size // 5, max(HELD_OUT, min(data.size // 8, AT_MOST)))
     mixed = rng.permutation(data.size)
     m = min(settings.n_neighbours, data.size - count - 1)
     targets = min(TARGETS, data.size - count)
-    turned = [np.roll(mixed, -fold * count) for fold in range(min(FOLDS, max(1, JUDGES // count)))]
-    folds = tuple(_Rows(data, order[:count], order[count:], m, targets) for order in turned)
+    rows = _Rows(data, mixed[:count], mixed[count:], m, targets)
     everything = _Rows(data, mixed[:0], mixed, m, targets)
     first = NeighbourGP(smooth_kernel(data.X.shape[1]), Gaussian(Positive.around(0.3)))
     rungs: list[Rung] = []
 
-    def tried(name: str, models: Models, before: _Fit, rate: float) -> _Fit:
-        """Their fit, if it is better than the one before it, which is given else."""
+    def tried(name: str, model: NeighbourGP, before: _Fit, rate: float) -> _Fit:
+        """The fit of this model if it is better than that before it, else the one before."""
         began = time.process_time()
-        found = steps.climb(folds, models, rate)
+        found = steps.climb(rows, model, rate)
         gain, error = gain_of(found.density, before.density)
         kept = not rungs or gain > error
         seconds = round(time.process_time() - began, 1)
@@ -233,75 +216,68 @@ def climb(
         return found if kept else before
 
     X = np.asarray(data.X)
-    alike = (first,) * len(folds)
-    best = tried("squared exponential", alike, _Fit(alike, _constant(folds), np.empty(0)), FAST)
-    cycles = find_cycles(*folds[0].left_over(best.models[0], rng)[:2])
+    best = tried("squared exponential", first, _Fit(first, _constant(rows), np.empty(0)), FAST)
+    cycles = find_cycles(*rows.left_over(best.model, rng)[:2])
     if cycles:
-        best = tried("cycles", best.with_kernels(lambda kernel: with_cycles(kernel, cycles, X)), best, FAST)
-    models = tuple(_with_scales(rows, model) for rows, model in zip(folds, best.models, strict=True))
-    if any(one is not other for one, other in zip(models, best.models, strict=True)):
-        best = tried("several scales", models, best, FAST)
+        kernel = with_cycles(best.model.kernel, cycles, X)
+        best = tried("cycles", NeighbourGP(kernel, best.model.likelihood), best, FAST)
+    model = _with_scales(rows, best)
+    if model is not best.model:
+        best = tried("several scales", model, best, FAST)
     # More rows tell finer functions, as long as these have no more values than a step can carry.
     finer = min(FINEST, data.size // EACH, VALUES // (3 * (2 * X.shape[1] + 1)))
-    places = Places.of(best.models[0].kernel, X, max(settings.n_knots, finer), seed)
-    some, rest, std = folds[0].left_over(best.models[0], rng)
+    places = Places.of(best.model.kernel, X, max(settings.n_knots, finer), seed)
+    some, rest, std = rows.left_over(best.model, rng)
     reach = find_reach(some, rest / std, places.lengthscale, len(places.Z), seed)
     places = Places.spread(X, reach, len(places.Z), seed)
-    noisy = [Gaussian(noise_function(model.likelihood.noise, places)) for model in best.models]
-    models = tuple(NeighbourGP(model.kernel, noise) for model, noise in zip(best.models, noisy, strict=True))
-    best = tried("noise as a function", models, best, CAREFUL)
-    models = best.with_kernels(lambda kernel: amplitudes_from(kernel, places))
-    best = tried("amplitudes as functions", models, best, CAREFUL)
-    models = best.with_kernels(lambda kernel: convolutional_from(kernel, initial, places, settings.n_components, seed))
+    kernel, noise = best.model.kernel, best.model.likelihood.noise
+    best = tried("noise as a function", NeighbourGP(kernel, Gaussian(noise_function(noise, places))), best, CAREFUL)
+    likelihood = best.model.likelihood
+    kernel = amplitudes_from(best.model.kernel, places)
+    best = tried("amplitudes as functions", NeighbourGP(kernel, likelihood), best, CAREFUL)
+    kernel = convolutional_from(best.model.kernel, initial, places, settings.n_components, seed)
     harmful = True
-    if _told(models[0].kernel, folds[0]):
-        best = tried("lengthscales, frequencies and amplitudes as functions", models, best, CAREFUL)
+    if _told(kernel, rows):
+        name = "lengthscales, frequencies and amplitudes as functions"
+        best = tried(name, NeighbourGP(kernel, best.model.likelihood), best, CAREFUL)
         harmful = rungs[-1].gain < -rungs[-1].error
     if harmful:  # what frequencies are says nothing of lengthscales
-        models = best.with_kernels(lambda kernel: quadratic_from(kernel, places))
-        if _told(models[0].kernel, folds[0]):
-            best = tried("lengthscales and amplitudes as functions", models, best, CAREFUL)
-    ahead = _neighbours_ahead(folds, best)
-    apart = [rows.apart(model, ahead) for rows, model in zip(folds, best.models, strict=True)]
-    tails, rung = find_tails(*(np.concatenate(parts) for parts in zip(*apart, strict=True)))
+        kernel = quadratic_from(best.model.kernel, places)
+        if _told(kernel, rows):
+            name = "lengthscales and amplitudes as functions"
+            best = tried(name, NeighbourGP(kernel, best.model.likelihood), best, CAREFUL)
+    ahead = _neighbours_ahead(rows, best)
+    tails, rung = find_tails(*rows.apart(best.model, ahead))
     rungs.append(rung)
-    model, history, last = best.models[0], best.history, list[NeighbourGP]()
+    model, history, last = best.model, best.history, list[NeighbourGP]()
     for _ in range(1 if data.size <= EXACT else LAST):
         model, values = steps.stage(everything, model, CAREFUL, steps.size)
         history = np.concatenate([history, values])
         last.append(model)
     near = dataclasses.replace(everything.near(model, rng), ahead=ahead)
     if rung.kept:
-        heavy = tuple(_with_tails(one, tails) for one in best.models)
-        began = time.process_time()
-        wary = tuple(rows.wary(one, tails.freedom) for rows, one in zip(folds, heavy, strict=True))
-        gain, error = gain_of(density := _density(wary, heavy, ahead), _density(folds, heavy, ahead))
+        began, heavy = time.process_time(), _with_tails(best.model, tails)
+        density = rows.wary(heavy, tails.freedom).density(heavy, ahead)
+        gain, error = gain_of(density, rows.density(heavy, ahead))
         seconds = round(time.process_time() - began, 1)
         rungs.append(Rung("rows far out count less", float(np.mean(density)), gain, error, 0, seconds, gain > error))
         last = [_with_tails(one, tails) for one in last]
         if rungs[-1].kept:
             near = dataclasses.replace(near, data=everything.wary(last[-1], tails.freedom).data)
     found = tuple((cycle.axis, cycle.frequency) for cycle in cycles)
-    choice = Choice(tuple(rungs), count * len(folds), found, (everything.m, ahead))
+    choice = Choice(tuple(rungs), count, found, (everything.m, ahead))
     return Climbed(tuple(last), near, history, choice, best.rising)
-
-
-def _density(folds: tuple[_Rows, ...], models: Models, m: int | None = None) -> np.ndarray:
-    """Log predictive density of the held-out rows of all folds, given m neighbours, or as many as in the fit."""
-    return np.concatenate(
-        [rows.density(model, rows.m if m is None else m) for rows, model in zip(folds, models, strict=True)]
-    )
 
 
 def _with_tails(model: NeighbourGP, tails: Tails) -> NeighbourGP:
     return NeighbourGP(model.kernel, HeavyTailed(model.likelihood.noise, *tails))
 
 
-def _with_scales(rows: _Rows, model: NeighbourGP) -> NeighbourGP:
+def _with_scales(rows: _Rows, best: _Fit) -> NeighbourGP:
     """The squared exponential with further ones beside it, as long as one of them at once predicts better."""
-    X = np.asarray(rows.data.X)
+    model, X = best.model, np.asarray(rows.data.X)
     few = rows._replace(held=rows.held[:SOME])
-    density = float(np.mean(few.density(model, rows.m)))
+    density = float(np.mean(best.density[:SOME]))
     for _ in range(usual_components(X.shape[1]) - 1):
         tried = [NeighbourGP(kernel, model.likelihood) for kernel in further_scales(model.kernel, X)]
         densities = [float(np.mean(few.density(one, rows.m))) for one in tried]
@@ -317,24 +293,20 @@ def _told(kernel: AbstractKernel, rows: _Rows) -> bool:
     return sum(one.whitened.raw.size for one in functions) <= len(rows.order)
 
 
-def _neighbours_ahead(folds: tuple[_Rows, ...], best: _Fit) -> int:
+def _neighbours_ahead(rows: _Rows, best: _Fit) -> int:
     """As many neighbours as predict the held-out rows best."""
-    usual = ahead = folds[0].m
-    density = float(np.mean(best.density))
+    ahead, density = rows.m, float(np.mean(best.density))
     for factor in WIDER:
-        m = min(factor * usual, len(folds[0].order))
-        wider = float(np.mean(_density(folds, best.models, m)))
+        m = min(factor * rows.m, len(rows.order))
+        wider = float(np.mean(rows.density(best.model, m)))
         if wider <= density:
             break
         ahead, density = m, wider
     return ahead
 
 
-def _constant(folds: tuple[_Rows, ...]) -> np.ndarray:
+def _constant(rows: _Rows) -> np.ndarray:
     """Log density of the held-out rows under a normal distribution of all outputs."""
-    each = []
-    for rows in folds:
-        y, held = (np.asarray(rows.data.y)[some] for some in (rows.order, rows.held))
-        variance = max(float(np.var(y)), 1e-12)
-        each.append(-0.5 * (np.log(2.0 * np.pi * variance) + (held - y.mean()) ** 2 / variance))
-    return np.concatenate(each)
+    y, held = (np.asarray(rows.data.y)[some] for some in (rows.order, rows.held))
+    variance = max(float(np.var(y)), 1e-12)
+    return np.asarray(-0.5 * (np.log(2.0 * np.pi * variance) + (held - y.mean()) ** 2 / variance))
