@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import jax
 import numpy as np
 import pytest
 
@@ -110,3 +111,18 @@ def test_rows_that_warm_up_tell_nothing():
     own = alone[np.ix_(lanes.members[0], lanes.members[0])]
     both = lanes.felt[0][:, None] & lanes.felt[0]
     np.testing.assert_allclose(told[0][both], own[both], atol=1e-6 * np.max(own))
+
+
+def test_draws_lie_to_both_sides_of_the_optimum(chirp):
+    """Their mean is the optimum to rounding, not to the error of so few draws."""
+    data, _, model = chirp
+    work = rungs.Work(np.random.default_rng(0), None)
+    rung = rungs.climb(work, Lanes(model, Timeline.of(data)), model, 25)
+    drawn = markov._mixture([rung], 10, work)
+    optimum = markov._stack(rung, rung.optimum.numbers[None])
+    assert drawn.log_joint.shape == (1, 10)
+    varied = 0
+    for draws, same in zip(jax.tree.leaves(drawn.draws), jax.tree.leaves(optimum), strict=True):
+        np.testing.assert_allclose(draws.mean(axis=1), same, atol=1e-9)
+        varied += np.count_nonzero(np.std(draws, axis=1) > 1e-6)
+    assert varied == rung.optimum.numbers.size - 1  # the offset is subtracted from the outputs

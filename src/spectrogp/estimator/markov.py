@@ -343,7 +343,8 @@ def _mixture(rungs: list[Rung], draws: int, work: Work) -> Posterior:
     stacks, densities = [], []
     for rung, count in zip(rungs, counts, strict=True):
         if count:
-            moves = rung.optimum.factor.draw(work.rng, int(count), border=True)
+            half = rung.optimum.factor.draw(work.rng, int(count + 1) // 2, border=True)
+            moves = np.concatenate([half, -half])[:count]  # to both sides: what is odd in them is in no mean
             stacks.append(_stack(rung, rung.optimum.numbers + moves))
             densities += [rung.optimum.log_joint] * count
     order = work.rng.permutation(len(densities))
