@@ -97,7 +97,7 @@ def with_likely_noise(lanes: Lanes, model: MarkovGP | ChannelGP) -> MarkovGP | C
     blocks = np.tile(np.arange(lanes.count), len(LARGER))
     values = lanes.evaluate(blocks, trials[:, lanes.members].reshape(len(blocks), -1))[0].reshape(len(LARGER), -1)
     totals = [np.sum(each) + lanes.log_prior(trial)[0] for each, trial in zip(values, trials, strict=True)]
-    return lanes.at(trials[int(np.nanargmax(totals))])
+    return lanes.at(trials[int(np.argmax(np.where(np.isfinite(totals), totals, -np.inf)))])
 
 
 def climb(work: Work, lanes: Lanes, model: MarkovGP | ChannelGP, steps: int, known: Curvature | None = None) -> Rung:
