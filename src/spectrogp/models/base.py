@@ -13,7 +13,7 @@ from jax import Array
 from jaxtyping import PyTree
 from numpy.typing import ArrayLike
 
-from ..core import Key, Module, as_key, at_least, in_blocks, inputs, symmetric_root
+from ..core import Key, Module, as_key, at_least, in_blocks, inputs, one_blas_thread, symmetric_root
 from ..kernels import AbstractKernel
 from ..parameters import constrain, html_table, log_prior, realise
 from .components import Selecting, count_components, without_last_column
@@ -84,7 +84,8 @@ class AbstractModel(AbstractObjective):
         Args:
             key: A JAX random key for a draw of the functions given their whitened values; None for conditional means.
         """
-        return realise(constrain(self), key)
+        with one_blas_thread():  # of small matrices; others would go on waiting for more, each on a core
+            return jax.block_until_ready(realise(constrain(self), key))  # type: ignore[no-untyped-call]
 
     def prepare(self, data: Any, X: ArrayLike) -> Any:
         """What to give as ``data`` for predictions at ``X`` inside ``jit``, found outside it: mostly the data.

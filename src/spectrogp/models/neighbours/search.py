@@ -19,14 +19,14 @@ from jax import Array
 from jaxtyping import PyTree
 from scipy.spatial import cKDTree
 
-from ...core import entry_point, is_new, program_threads, side_by_side
+from ...core import entry_point, is_new, one_blas_thread, program_threads, side_by_side
 from ...kernels import AbstractKernel
 from ...spectra import local_spectrum
 
 Metric = Literal["correlation", "lengthscale"]
 
 _CANDIDATES = 3  # candidates that features find for every neighbour to be chosen by correlation
-_ROWS, _PAIRS = 2**11, 2**13  # rows, and pairs of them, of one program
+_ROWS, _PAIRS = 2**11, 2**14  # rows, and pairs of them, of one program
 _SOME = 500  # inputs that stand for all where a kernel is averaged over them
 
 
@@ -48,19 +48,22 @@ def earlier_under(
 
     ``[n, m]``; or those of some targets alone, ``[t, m]`` for row numbers ``[t]``.
     """
-    of = features(kernel, X, metric)
+    with one_blas_thread():  # its threads would go on waiting, each on a core, while trees are asked
+        points = features(kernel, X, metric)(X)
     if metric == "lengthscale":
-        return earlier_neighbours(of(X), order, m, targets)
-    candidates = earlier_neighbours(of(X), order, _CANDIDATES * m, targets)
+        return earlier_neighbours(points, order, m, targets)
+    candidates = earlier_neighbours(points, order, _CANDIDATES * m, targets)
     return _most_correlated(kernel, X, X if targets is None else X[targets], candidates, m)
 
 
 def nearest_under(kernel: AbstractKernel, X: np.ndarray, queries: np.ndarray, m: int, metric: Metric) -> np.ndarray:
     """The m inputs of X nearest to each query under a kernel, ``[t, m]``."""
-    of = features(kernel, X, metric)
+    with one_blas_thread():  # as above
+        of = features(kernel, X, metric)
+        points, wanted = of(X), of(queries)
     if metric == "lengthscale":
-        return nearest(of(X), of(queries), m)
-    return _most_correlated(kernel, X, queries, nearest(of(X), of(queries), _CANDIDATES * m), m)
+        return nearest(points, wanted, m)
+    return _most_correlated(kernel, X, queries, nearest(points, wanted, _CANDIDATES * m), m)
 
 
 def _most_correlated(
