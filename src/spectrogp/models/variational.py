@@ -21,7 +21,7 @@ from .likelihoods import AbstractLikelihood
 from .memory import require_collapsed
 from .moments import Moments
 
-_CHUNK = 512
+_CHUNK = 64
 
 
 class SparseGP(AbstractModel):

@@ -26,7 +26,7 @@ from ..moments import Moments
 from .search import earlier_neighbours, features, maxmin_order, nearest_under
 from .sets import Neighbourhoods
 
-_CHUNK = 32
+_CHUNK = 16  # neighbourhoods of one program step: a core keeps their matrices in its own cache
 PIECE = 1024  # test inputs predicted by one program, of which several run side by side
 
 
