@@ -124,5 +124,7 @@ def test_draws_lie_to_both_sides_of_the_optimum(chirp):
     varied = 0
     for draws, same in zip(jax.tree.leaves(drawn.draws), jax.tree.leaves(optimum), strict=True):
         np.testing.assert_allclose(draws.mean(axis=1), same, atol=1e-9)
+        # Any even spacing that divides the draws keeps pairs together: one is half of them after the other.
+        np.testing.assert_allclose(0.5 * (draws[:, :5] + draws[:, 5:]), np.repeat(same, 5, axis=1), atol=1e-9)
         varied += np.count_nonzero(np.std(draws, axis=1) > 1e-6)
     assert varied == rung.optimum.numbers.size - 1  # the offset is subtracted from the outputs

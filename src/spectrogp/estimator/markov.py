@@ -335,21 +335,28 @@ def _for_single_rows(rung: Rung, inside: tuple[float, ...]) -> Rung:
 
 
 def _mixture(rungs: list[Rung], draws: int, work: Work) -> Posterior:
-    """Draws of the normal approximations at all rungs, each as often as its evidence says: nested Laplace."""
+    """Draws of the normal approximations at all rungs, each as often as its evidence says: nested Laplace.
+
+    To every draw there is another one on the other side of its optimum: what is odd in them is in no mean. One is as
+    many places after the other as there are pairs, so that those that are evenly spaced have their others with them.
+    """
     # Without an optimum there is no evidence, and the first stands alone.
     rungs = rungs if np.isfinite(rungs[0].evidence) else rungs[:1]
     weight = np.ones(1) if len(rungs) == 1 else np.exp([rung.evidence - rungs[0].evidence for rung in rungs])
-    counts = np.diff(np.round(draws * np.append(0.0, np.cumsum(weight)) / weight.sum()).astype(int))
-    stacks, densities = [], []
+    pairs = (draws + 1) // 2
+    counts = np.diff(np.round(pairs * np.append(0.0, np.cumsum(weight)) / weight.sum()).astype(int))
+    sides, densities = [], []
     for rung, count in zip(rungs, counts, strict=True):
         if count:
-            half = rung.optimum.factor.draw(work.rng, int(count + 1) // 2, border=True)
-            moves = np.concatenate([half, -half])[:count]  # to both sides: what is odd in them is in no mean
-            stacks.append(_stack(rung, rung.optimum.numbers + moves))
+            move = rung.optimum.factor.draw(work.rng, int(count), border=True)
+            sides.append([_stack(rung, rung.optimum.numbers + side) for side in (move, -move)])
             densities += [rung.optimum.log_joint] * count
-    order = work.rng.permutation(len(densities))
-    joined = jax.tree.map(lambda *leaves: _joined(leaves, work.rng)[None, order], *stacks)
-    return Posterior(joined, _moving(_without_offset(rungs[0].model))[1], np.asarray(densities)[None, order], {})
+    order = work.rng.permutation(pairs)
+    # Numbers that a rung has fewer of are drawn, for each side its own.
+    halves = [jax.tree.map(lambda *leaves: _joined(leaves, work.rng)[order], *side) for side in zip(*sides, strict=True)]
+    joined = jax.tree.map(lambda *leaves: np.concatenate(leaves)[None, :draws], *halves)
+    log_joint = np.tile(np.asarray(densities)[order], 2)[None, :draws]
+    return Posterior(joined, _moving(_without_offset(rungs[0].model))[1], log_joint, {})
 
 
 def _joined(leaves: tuple[np.ndarray, ...], rng: np.random.Generator) -> np.ndarray:

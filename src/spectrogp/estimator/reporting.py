@@ -30,7 +30,7 @@ TO_A_CYCLE, LEAST_TO_A_CYCLE = 16.0, 4.0  # below which a curve through them wou
 # little, as in linear time of few rows: forecasts by 50 differ from seed to seed by what a reader can see. Fewer where
 # it is much: the functions of long records are known so well there that draws differ by little beside the noise.
 MANY_DRAWS, FEW_DRAWS, FEWEST_DRAWS = 400, 50, 6
-ROWS_READ, MOST_ROWS_READ = 100_000, 2_000_000
+ROWS_READ, MOST_ROWS_READ = 200_000, 2_000_000
 COMPONENTS = 6  # that are drawn one by one, at most
 INPUTS = 3  # along which spectrograms are shown, at most
 
