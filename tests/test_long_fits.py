@@ -8,7 +8,7 @@ import equinox as eqx
 import numpy as np
 
 import spectrogp as sg
-from spectrogp.estimator import long, markov
+from spectrogp.estimator import long, markov, mixture
 from spectrogp.inference import Optimum
 from spectrogp.initialise import find_initial_values
 
@@ -81,7 +81,7 @@ def test_draws_of_rungs_with_fewer_knots_are_lengthened_beyond_the_data():
         sg.GridFunctionGroup((0.0, 10.0), 1.0, lengthscale=1.0, lengthscale_std=0.0, knots=knots) for knots in (24, 40)
     )
     draws = rng.normal(size=(3, 24, 1)), rng.normal(size=(2, 40, 1))
-    joined = markov._joined(draws, rng)
+    joined = mixture._joined(draws, rng)
     assert joined.shape == (5, 40, 1)
     np.testing.assert_array_equal(joined[3:], draws[1])
     assert 0.5 < np.std(joined[:3, 24:]) < 1.5  # as the prior has it

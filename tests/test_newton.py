@@ -250,7 +250,7 @@ def test_draws_are_spread_evenly_and_each_is_normal():
     for k in (0, 3, 4, 5):  # the first and the last of each four
         assert kstest(many[:, 0, k], "norm").pvalue > 1e-3
         assert kstest(np.sum(many[:, :, k] ** 2, axis=1), "chi2", args=(4,)).pvalue > 1e-3
-    # The variance of a mean square in a direction: Var[r²] E[Σ cos⁴] / d² = 2d · 3/(d + 2) / d², and 2/d if independent.
+    # The variance of a mean square in a direction: Var[r²] E[Σ cos⁴] / d² = 2d · 3/(d + 2) / d²; 2/d if independent.
     direction = np.full(4, 0.5)
     squares = np.mean((many[:, :, :4].transpose(0, 2, 1) @ direction) ** 2, axis=1)
     assert np.mean(squares) == pytest.approx(1.0, abs=5.0 * np.std(squares) / np.sqrt(4000))

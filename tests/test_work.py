@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import spectrogp as sg
-from spectrogp.estimator import markov, rungs
+from spectrogp.estimator import markov, mixture, rungs
 from spectrogp.inference import newton
 from spectrogp.initialise import find_initial_values, markov_from
 from spectrogp.models import Data, Lanes, Timeline, grid_groups
@@ -118,13 +118,14 @@ def test_draws_lie_to_both_sides_of_the_optimum(chirp):
     data, _, model = chirp
     work = rungs.Work(np.random.default_rng(0), None)
     rung = rungs.climb(work, Lanes(model, Timeline.of(data)), model, 25)
-    drawn = markov._mixture([rung], 10, work)
-    optimum = markov._stack(rung, rung.optimum.numbers[None])
+    drawn = mixture.mixture([rung], 10, work)
+    optimum = mixture._stack(rung, rung.optimum.numbers[None])
     assert drawn.log_joint.shape == (1, 10)
     varied = 0
     for draws, same in zip(jax.tree.leaves(drawn.draws), jax.tree.leaves(optimum), strict=True):
         np.testing.assert_allclose(draws.mean(axis=1), same, atol=1e-9)
         # Any even spacing that divides the draws keeps pairs together: one is half of them after the other.
-        np.testing.assert_allclose(0.5 * (draws[:, :5] + draws[:, 5:]), np.repeat(same, 5, axis=1), atol=1e-9)
+        pairs = 0.5 * (draws[:, :5] + draws[:, 5:])
+        np.testing.assert_allclose(pairs, np.broadcast_to(same[:, None], pairs.shape), atol=1e-9)
         varied += np.count_nonzero(np.std(draws, axis=1) > 1e-6)
     assert varied == rung.optimum.numbers.size - 1  # the offset is subtracted from the outputs

@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
 from ..core import with_fields
@@ -21,10 +20,10 @@ from ..initialise import (
     smoothness_served,
 )
 from ..kernels import Sum
-from ..models import ChannelGP, Data, Lanes, MarkovGP, grid_groups, with_groups
-from ..parameters import partition
+from ..models import ChannelGP, Data, Lanes, MarkovGP
 from ..posterior import Posterior
 from .long import fit_long
+from .mixture import mixture, without_offset
 from .rungs import (
     FITTED,
     LAST,
@@ -102,8 +101,8 @@ def fit_markov(
         rungs = [_for_single_rows(rung, inside) for rung in rungs]
     top = rungs[0]
     offset = np.array([float(one.offset.value) for one in top.model.channels])
-    centred = _without_offset(top.model)
-    posterior = Posterior.at_point(centred) if draws == 1 else _mixture(rungs, draws, work)
+    centred = without_offset(top.model)
+    posterior = Posterior.at_point(centred) if draws == 1 else mixture(rungs, draws, work)
     fitted, whole = (sum(part.size for part in parts) for parts in (data, given))
     history = np.asarray(top.optimum.history) / fitted
     unfinished = _unfinished(top.optimum)
@@ -122,14 +121,6 @@ def _some(data: Data) -> Data:
     order = np.argsort(np.asarray(data.X)[:, 0], kind="stable")
     rows = order[np.linspace(0, data.size - 1, min(data.size, SHORT[0])).astype(int)]
     return Data(*(np.asarray(part)[rows] for part in (data.X, data.y, data.error)))
-
-
-def _without_offset(model: Any) -> Any:
-    """The same for outputs from which the offset was subtracted."""
-    zero = np.zeros(())
-    if isinstance(model, ChannelGP):
-        return with_fields(model, offsets=(zero,) * len(model.channels))
-    return with_fields(model, offset=zero)
 
 
 def _fit_short(initial: InitialValues, data: Channels, n_starts: int, work: Work) -> list[Rung]:
@@ -332,72 +323,3 @@ def _for_single_rows(rung: Rung, inside: tuple[float, ...]) -> Rung:
         place = rung.lanes.number_of(lambda m: noises(m)[k].noise.raw)  # noqa: B023
         numbers[place] = 0.5 * np.log(np.exp(2.0 * numbers[place]) + hidden)
     return rung._replace(optimum=rung.optimum._replace(numbers=numbers))
-
-
-def _mixture(rungs: list[Rung], draws: int, work: Work) -> Posterior:
-    """Draws of the normal approximations at all rungs, each as often as its evidence says: nested Laplace.
-
-    To every draw there is another one on the other side of its optimum: what is odd in them is in no mean. One is as
-    many places after the other as there are pairs, so that those that are evenly spaced have their others with them.
-    """
-    # Without an optimum there is no evidence, and the first stands alone.
-    rungs = rungs if np.isfinite(rungs[0].evidence) else rungs[:1]
-    weight = np.ones(1) if len(rungs) == 1 else np.exp([rung.evidence - rungs[0].evidence for rung in rungs])
-    pairs = (draws + 1) // 2
-    counts = np.diff(np.round(pairs * np.append(0.0, np.cumsum(weight)) / weight.sum()).astype(int))
-    sides, densities = [], []
-    for rung, count in zip(rungs, counts, strict=True):
-        if count:
-            move = rung.optimum.factor.draw(work.rng, int(count), border=True)
-            sides.append([_stack(rung, rung.optimum.numbers + side) for side in (move, -move)])
-            densities += [rung.optimum.log_joint] * count
-    order = work.rng.permutation(pairs)
-    # Numbers that a rung has fewer of are drawn, for each side its own.
-    halves = [jax.tree.map(lambda *leaves: _joined(leaves, work.rng)[order], *side) for side in zip(*sides, strict=True)]
-    joined = jax.tree.map(lambda *leaves: np.concatenate(leaves)[None, :draws], *halves)
-    log_joint = np.tile(np.asarray(densities)[order], 2)[None, :draws]
-    return Posterior(joined, _moving(_without_offset(rungs[0].model))[1], log_joint, {})
-
-
-def _joined(leaves: tuple[np.ndarray, ...], rng: np.random.Generator) -> np.ndarray:
-    """Draws ``[s, ...]`` of several rungs, one after the other.
-
-    Those of a shorter lengthscale may have more knots. The others get as many, beyond the data, where the posterior is
-    the prior.
-    """
-    most = max(leaf.shape[1:2] for leaf in leaves)
-    more = [(leaf.shape[0], *np.subtract(most, leaf.shape[1:2]), *leaf.shape[2:]) for leaf in leaves]
-    padded = [
-        np.concatenate([leaf, rng.normal(size=shape)], axis=1) if leaf.shape[1:2] < most else leaf
-        for leaf, shape in zip(leaves, more, strict=True)
-    ]
-    return np.concatenate(padded)
-
-
-def _stack(rung: Rung, numbers: np.ndarray) -> Any:
-    """What differs between draws, for ``numbers [s, n]`` of them: leaves ``[s, ...]``."""
-    one, many = (_moving(_without_offset(model))[0] for model in (rung.model, rung.lanes.at(numbers)))
-
-    def stacked(leaf: Any, plain: Any) -> np.ndarray:
-        leaf = np.asarray(leaf)
-        return leaf if leaf.ndim > np.ndim(plain) else np.broadcast_to(leaf, (len(numbers), *leaf.shape))
-
-    return jax.tree.map(stacked, many, one)
-
-
-def _moving(model: Any) -> tuple[Any, Any]:
-    """What differs between draws, and the rest: all free numbers, and the grids and priors of functions."""
-    free, rest = partition(model, "latent", "hyperparameter")
-    grids = grid_groups(model)
-    if not grids:
-        return free, rest
-    moving, still = grid_groups(free), grid_groups(rest)
-    free = with_groups(free, [_with_grid(group, own) for group, own in zip(moving, grids, strict=True)])
-    return free, with_groups(rest, [_with_grid(group, None) for group in still])
-
-
-def _with_grid(group: Any, own: Any) -> Any:
-    """A group with the grid and the lengthscale of another one, or without any."""
-    raw = None if own is None else own.lengthscale.raw
-    grid = {name: getattr(own, name, None) for name in ("origin", "spacing")}
-    return with_fields(group, **grid, lengthscale=with_fields(group.lengthscale, raw=raw))
