@@ -8,11 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.flatten_util import ravel_pytree
-from scipy.stats import kstest
 
 import spectrogp as sg
 from spectrogp.inference import Curvature, bends, newton
-from spectrogp.inference.arrow import spread_normals
 from spectrogp.inference.bends import Bends, Place, curvature
 from spectrogp.inference.newton import Arrow, _bent_moves
 from spectrogp.kernels import IntegratedPhase, MaternPhase, WarpedTime
@@ -236,26 +234,6 @@ def test_arrows_are_dense_algebra(kind, request):
         draws = arrow.draw(np.random.default_rng(2), count, border=border)
         error = np.sqrt((np.outer(np.diag(C), np.diag(C)) + C**2) / count)
         assert np.max(np.abs(draws.T @ draws / count - C) - 5.5 * error) <= 0.0
-
-
-def test_draws_are_spread_evenly_and_each_is_normal():
-    size, draws = 40, 100
-    z = spread_normals(np.random.default_rng(3), size, draws)
-    assert z.shape == (size, draws)
-    for start in (0, 40, 80):  # as many as there are numbers are at right angles to each other
-        some = z[:, start : start + 40]
-        products = some.T @ some
-        np.testing.assert_allclose(products - np.diag(np.diag(products)), 0.0, atol=1e-10)
-    many = np.stack([spread_normals(np.random.default_rng(seed), 4, 6) for seed in range(4000)])  # [4000, 4, 6]
-    for k in (0, 3, 4, 5):  # the first and the last of each four
-        assert kstest(many[:, 0, k], "norm").pvalue > 1e-3
-        assert kstest(np.sum(many[:, :, k] ** 2, axis=1), "chi2", args=(4,)).pvalue > 1e-3
-    # The variance of a mean square in a direction: Var[r²] E[Σ cos⁴] / d² = 2d · 3/(d + 2) / d²; 2/d if independent.
-    direction = np.full(4, 0.5)
-    squares = np.mean((many[:, :, :4].transpose(0, 2, 1) @ direction) ** 2, axis=1)
-    assert np.mean(squares) == pytest.approx(1.0, abs=5.0 * np.std(squares) / np.sqrt(4000))
-    assert np.var(squares) == pytest.approx(0.25, rel=0.15)
-    assert spread_normals(np.random.default_rng(0), 0, 5).shape == (0, 5)
 
 
 def test_what_is_not_positive_is_refused(single):

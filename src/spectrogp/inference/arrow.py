@@ -64,11 +64,11 @@ class Arrow(NamedTuple):
         """Draws ``[s, n]`` of N(0, H⁻¹); without ``border`` at its fixed numbers."""
         n, q = len(self.order), len(self.corner)
         result = np.zeros((draws, n + q))
-        z = spread_normals(rng, n + q * border, draws)
+        z = rng.normal(size=(n, draws))
         # Lᵀ x = z by back substitution along the band.
-        x = _solve_transposed(self.band, z[:n]) if n else z[:n]
+        x = _solve_transposed(self.band, z) if n else z
         if border and q:
-            b = solve_triangular(self.corner, z[n:], lower=True, trans="T")
+            b = solve_triangular(self.corner, rng.normal(size=(q, draws)), lower=True, trans="T")
             x = x - self.cross @ b
             result[:, n:] = b.T
         result[:, self.order] = x.T
@@ -78,22 +78,6 @@ class Arrow(NamedTuple):
     def log_determinant(self) -> float:
         """log |H|."""
         return 2.0 * float(np.sum(np.log(self.band[0])) + np.sum(np.log(np.diagonal(self.corner))))
-
-
-def spread_normals(rng: np.random.Generator, size: int, draws: int) -> np.ndarray:
-    """Standard normal vectors ``[size, s]``, as many as possible at right angles to each other.
-
-    Each by itself is distributed as ever; means of squares over such draws differ less from seed to seed, and with them
-    whatever bends. Yu et al. (2016).
-    """
-    if not size:
-        return np.zeros((0, draws))
-    parts = []
-    for start in range(0, draws, size):
-        many = min(size, draws - start)
-        directions = np.linalg.qr(rng.normal(size=(size, many)))[0] * rng.choice([-1.0, 1.0], many)
-        parts.append(directions * np.sqrt(rng.chisquare(size, many)))
-    return np.concatenate(parts, axis=1)
 
 
 def _solve_transposed(band: np.ndarray, z: np.ndarray) -> np.ndarray:
