@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import spectrogp as sg
 from spectrogp.cli import app
 from spectrogp.estimator import fitting, inferring
-from spectrogp.estimator.referee import _of_blocks, _of_level, _of_residuals, _Stretch
+from spectrogp.estimator.referee import _is_multiple, _of_blocks, _of_level, _of_residuals, _Stretch
 from spectrogp.estimator.units import Shown
 from spectrogp.initialise import best_of, compare, find_initial_values
 from spectrogp.models import CollapsedGP, Data, ExactGP, NeighbourGP, Refresh, relative_jitter
@@ -194,6 +194,14 @@ def test_a_harmonic_that_is_not_fitted_is_no_component_that_was_missed():
     alone = dataclasses.replace(found, harmonics=np.array([1]))
     (said,) = _of_residuals(record, rest, alone, Shown("s", 1.0, 0.0))
     assert said.endswith("that no component explains; n_components fits more of them")
+
+
+def test_frequencies_that_are_multiples_of_others():
+    others = np.array([1.0, 2.003])
+    assert _is_multiple(2.003, others, 20.0)
+    assert not _is_multiple(2.003, others[1:], 20.0)  # of itself it is the first
+    assert not _is_multiple(1.3, others, 20.0)
+    assert not _is_multiple(2.003, others, 1000.0)  # three cycles apart in a longer record
 
 
 @pytest.mark.parametrize(("left", "common"), [(1.0, 1.0), (5.0, 1.0), (1.37, None)])

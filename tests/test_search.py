@@ -12,7 +12,7 @@ from scipy.special import gammainc
 
 import spectrogp as sg
 from spectrogp.estimator import fitting
-from spectrogp.initialise import find_initial_values, find_lines, fit_null, nyquist
+from spectrogp.initialise import common_frequency, find_initial_values, find_lines, fit_null, nyquist
 from spectrogp.initialise.background import _Search
 from spectrogp.initialise.beside import smooth_walk
 from spectrogp.initialise.covariance import Covariance, Likelihoods, Null, Process, _step
@@ -272,6 +272,40 @@ def test_a_line_in_red_noise():
     assert found.steady.tolist() == [True]
     np.testing.assert_allclose(found.frequency[0, 0, 0], 0.11, rtol=2e-3)
     assert len(found.background_amplitude) == 1
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_quarters_have_a_year_and_its_half(seed):
+    """A line at the end of the band was taken for its own surroundings, and hid the year beside it."""
+    rng = np.random.default_rng(seed)
+    t = 1980.0 + np.arange(100) / 4.0
+    y = np.tile([2.0, -4.0, 8.0, -6.0], 25) + np.cumsum(rng.normal(size=100)) * 0.7
+    found = find_initial_values(t, y)
+    np.testing.assert_allclose(np.sort(found.frequency[0, found.found, 0]), [1.0, 2.0], atol=0.005)
+
+
+def test_what_all_lines_are_multiples_of():
+    span = 15.0
+    assert common_frequency([2.0, 5.0, 3.0], span) == pytest.approx(1.0)
+    assert common_frequency([2.0, 4.02, 6.01], span) == pytest.approx((2.0 + 2 * 4.02 + 3 * 6.01) / 14.0)
+    assert common_frequency([2.0, 5.0], span) == 0.0  # two are multiples of something in any case
+    assert common_frequency([2.0, 5.0, 3.1], span) == 0.0  # one and a half cycles in the record from a multiple
+    assert common_frequency([0.5, 1.0, 1.5], span) == 0.0  # repeats too seldom
+
+
+def test_overtones_of_a_season_do_not_count():
+    """Months of any shape have six lines; four are for what has nothing to do with each other."""
+    rng = np.random.default_rng(3)
+    t = 2000.0 + np.arange(180) / 12.0
+    season = sum(np.cos(2.0 * np.pi * k * t + k) / k**0.5 for k in range(1, 6))
+    y = 3.0 * (t - 2000.0) + season + 0.2 * rng.normal(size=t.size)
+    found = find_initial_values(t, y)
+    np.testing.assert_allclose(np.sort(found.frequency[0, found.found, 0]), np.arange(1.0, 6.0), atol=0.005)
+    assert find_initial_values(t, y, components=4).frequency.shape[1] == 4
+    other = y + 0.9 * np.cos(2.0 * np.pi * 2.37 * t)  # which has nothing in common with them
+    found = find_lines(t, other - other.mean(), np.zeros_like(t), nyquist(t), 4, overtones=True)
+    assert len(found.lines) == 4
+    assert min(abs(line.frequency - 2.37) for line in found.lines) < 0.005
 
 
 # Nothing

@@ -9,7 +9,7 @@ import numpy as np
 from jax import Array
 
 from ..core import entry_point
-from ..initialise import HARMONICS, InitialValues, find_lines, fundamentals, nyquist
+from ..initialise import HARMONICS, InitialValues, common_frequency, find_lines, fundamentals, nyquist
 from ..models import Data, MarkovGP, Moments
 from ..posterior import Posterior, filled
 from ..spectra import local_frequency
@@ -24,7 +24,6 @@ UNSEEN = 1e15  # error of a row that is not observed
 EDGE = 0.03  # of the frequency at which a search ends, within which a component is at its edge
 APART = 0.2  # of a frequency, by which fit and data may differ
 APART_BY = 0.5  # turns in all the data by which two components differ at least
-ALSO, OFTEN = 2, 10.0  # components that have a frequency in common with a line at least, and cycles of it in the data
 IN_TUNE = 0.05  # by which a line may miss the multiple of a frequency that is its harmonic
 CENTRES = 60  # at which frequencies are looked at
 STRETCHES = 10  # of a record, in which the size of oscillations is compared with the level, at most
@@ -251,7 +250,9 @@ def _of_residuals(record: _Stretch, residual: np.ndarray, initial: InitialValues
                 f"{line}, about {round(multiple)} times the frequency of component {a + 1}: of its {count} harmonics "
                 f"the first {HARMONICS} are fitted, and what is sharp in its shape is left over"
             ]
-    f0 = _common(lines[0].frequency, initial, record.t[-1] - record.t[0])
+    steady = np.broadcast_to(initial.steady, initial.found.shape)
+    others = np.median(initial.frequency[:, initial.found, 0], axis=0) if np.all(steady[initial.found]) else []
+    f0 = common_frequency([lines[0].frequency, *others], record.t[-1] - record.t[0])
     if f0:
         return [
             f"{line} that no component explains; it and all components are multiples of {f0 * unit.size:.6g} "
@@ -259,22 +260,6 @@ def _of_residuals(record: _Stretch, residual: np.ndarray, initial: InitialValues
             "more overtones than there are components; n_components fits more of them"
         ]
     return [f"{line} that no component explains; n_components fits more of them"]
-
-
-def _common(line: float, initial: InitialValues, span: float) -> float:
-    """The frequency that a line, or a fraction of it, has in common with steady components that are multiples; or 0.
-
-    Of what repeats often, so that components are hardly multiples to a cycle in all the data by chance.
-    """
-    frequency = np.median(initial.frequency[:, initial.found, 0], axis=0)
-    if len(frequency) < ALSO or not np.all(np.broadcast_to(initial.steady, initial.found.shape)[initial.found]):
-        return 0.0
-    for f0 in line / np.arange(1.0, HARMONICS + 1.0):
-        if f0 * span > OFTEN and np.all(
-            np.abs(frequency - f0 * np.maximum(np.round(frequency / f0), 1.0)) * span < 1.0
-        ):
-            return float(f0)
-    return 0.0
 
 
 def _of_components(
@@ -293,10 +278,11 @@ def _of_components(
     band = posterior.local_frequency(X, LEVEL, max_draws=100)
     low, high = initial.band[:, 0]
     idle = _idle(components, initial)
+    typical = np.median(np.abs(np.asarray(band.mean)), axis=0)
     for k, a in enumerate(fundamentals(initial)):  # overtones are judged with theirs
         f = np.abs(np.asarray(band.mean)[:, a])
         name = f"component {a + 1}"
-        if np.median(f) > (1.0 - EDGE) * high:
+        if typical[a] > (1.0 - EDGE) * high and not _is_multiple(typical[a], typical, record.t[-1] - record.t[0]):
             said.append(
                 f"{name} lies where the search ends, at {high * unit.size:.4g} {unit.frequency}: it may be the "
                 "alias of a faster one; highest_frequency says where to look"
@@ -316,6 +302,12 @@ def _of_components(
         if idle[k]:
             said.append(f"{name} explains nothing: it is smaller than what is known of it; fewer components may serve")
     return said + _of_frequencies(X[:, 0], np.abs(np.asarray(band.mean))[:, :count], initial)
+
+
+def _is_multiple(f: float, others: np.ndarray, span: float) -> bool:
+    """Whether a frequency is a multiple of another one, from the second on, to less than a cycle in the record."""
+    times = np.round(f / others)
+    return bool(np.any((times > 1.5) & (np.abs(f - times * others) * span < 1.0)))
 
 
 def _of_frequencies(x: np.ndarray, fitted: np.ndarray, initial: InitialValues) -> list[str]:

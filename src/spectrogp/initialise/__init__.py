@@ -7,7 +7,7 @@ from .covariance import Null
 from .cycles import Cycle, find_cycles
 from .initial import InitialValues, Spectrum, show_range
 from .kernels import builds, kernel_from, kernel_name, noise_from
-from .lines import Line, Lines, find_lines, nyquist
+from .lines import Line, Lines, common_frequency, find_lines, nyquist
 from .markov import HARMONICS, are_pulses, fundamentals, likely_smoothness, markov_from, smoothness_served
 from .reach import find_reach
 from .richer import (
@@ -40,6 +40,7 @@ __all__ = [
     "best_of",
     "builds",
     "cluster_centres",
+    "common_frequency",
     "convolutional_from",
     "find_cycles",
     "find_initial_values",

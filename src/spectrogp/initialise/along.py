@@ -70,12 +70,12 @@ def look_along(
     trend = none if flat[1] >= bent[1] else trend_of(record, bent[0])
     views = windows(record.y - trend, components, most)
     first = _windows_first(record, views[0], components, most, limit, bent)
-    lines = find_lines(record.t, record.y, record.error, limit, most, near=bent[0])
+    lines = find_lines(record.t, record.y, record.error, limit, most, near=bent[0], overtones=components is None)
     if lines.lines:
         left = None if components is None else components - len(lines.lines)
         others: list[View] = [View(views[0].centres, [])]
         if left != 0:
-            others = windows(record.y - trend - lines.signal, left, most - len(lines.lines))
+            others = windows(record.y - trend - lines.signal, left, max(most - len(lines.lines), 0))
         second = _lines_first(record, others[0], lines, components, limit)
         # Windows that leave no line over need none, unless they fall short by far, and not of weak lines alone; lines
         # that leave nothing else need no windows.

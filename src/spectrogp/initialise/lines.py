@@ -41,6 +41,9 @@ TRIES = 5  # such ones after which a record is one of components that change
 MODULATED = 2.0  # cycles in the record, by which a line is apart from others: nearer ones are how it changes
 TIMES = 3  # multiples of it
 OVERTONES = 6  # multiples of the frequency of a line that others are rather than their aliases
+SEVERAL, OFTEN = 3, 10.0  # lines that have a frequency in common at least, and cycles of it in the record
+WITHIN = 0.5  # of a cycle in the record, that they are multiples of it
+WAVEFORM = 6  # lines of what repeats, at most, beyond the number that is asked for
 _SAMPLES = 2**16  # of waves that are solved for at once
 
 
@@ -106,6 +109,7 @@ def find_lines(
     most: int,
     near: Null | None = None,
     without: Sequence[tuple[float, float]] = (),
+    overtones: bool = False,
 ) -> Lines:
     """Significant lines of a record, each in what those before leave over.
 
@@ -117,25 +121,30 @@ def find_lines(
         most: How many lines, at most.
         near: Numbers of the null to begin with.
         without: Bands of frequencies, each from the first to the second, in which there is no line to be found.
+        overtones: Whether, where all lines have a frequency in common, its further multiples do not count among these.
     """
     start = t[0]
     null, likelihood = fit_null(t, y, error, near=near)
     frequencies: list[float] = []
     found = Lines([], np.zeros_like(y), null, likelihood)
     bands: list[tuple[float, float]] = []
-    while len(frequencies) < most:
+    while len(frequencies) < most or (
+        overtones and len(frequencies) < WAVEFORM and common_frequency(frequencies, t[-1] - start)
+    ):
         record = _Record(t - start, y, error, null, frequencies)
         near_lines = [(f - MODULATED / record.span, f + MODULATED / record.span) for f in frequencies]
         line = record.strongest(highest, [*without, *bands, *near_lines])
         if line is None:
             break
         line = record.as_overtone(line, highest)
+        if len(frequencies) >= most and not common_frequency([*frequencies, line.frequency], record.span):
+            break
         if not record.is_steady(line.frequency):
             bands.append((line.frequency - UNSTEADY / record.span, line.frequency + UNSTEADY / record.span))
             if len(bands) == TRIES:
                 break
             continue
-        frequencies = record.refined([*frequencies, line.frequency])
+        frequencies = record.refined([*frequencies, line.frequency], highest)
         record = _Record(t - start, y, error, null, frequencies)
         waves = record.amplitudes.reshape(-1, 2)
         lines = [*found.lines, line]
@@ -143,6 +152,26 @@ def find_lines(
         null, likelihood = fit_null(t, y - record.signal, error)
         found = Lines(lines, record.signal, null, likelihood)
     return _told_apart(t - start, y, error, found, highest)
+
+
+def common_frequency(frequencies: Sequence[float], span: float) -> float:
+    """The highest frequency of which all of several lines are multiples, or 0: together they are what repeats with it.
+
+    Only what repeats often: in few cycles any frequencies are nearly multiples of another one.
+
+    Args:
+        frequencies: Of the lines, three at least.
+        span: Of the record, from its first to its last time.
+    """
+    lines = np.asarray(frequencies, float)
+    if len(lines) < SEVERAL:
+        return 0.0
+    for f0 in np.min(lines) / np.arange(1.0, OVERTONES + 1.0):
+        times = np.round(lines / f0)
+        f0 = float(times @ lines / (times @ times))
+        if f0 * span > OFTEN and np.all(np.abs(lines - times * f0) * span < WITHIN):
+            return f0
+    return 0.0
 
 
 def _told_apart(t: np.ndarray, y: np.ndarray, error: np.ndarray, found: Lines, highest: float) -> Lines:
@@ -156,7 +185,7 @@ def _told_apart(t: np.ndarray, y: np.ndarray, error: np.ndarray, found: Lines, h
         lines[k] = line._replace(frequency=frequency, aliases=aliases)
     if not lines:
         return found
-    frequencies = _Record(t, y, error, found.null, []).refined([line.frequency for line in lines])
+    frequencies = _Record(t, y, error, found.null, []).refined([line.frequency for line in lines], highest)
     record = _Record(t, y, error, found.null, frequencies)
     waves = record.amplitudes.reshape(-1, 2)
     lines = [line._replace(frequency=f, wave=w) for line, f, w in zip(lines, frequencies, waves, strict=True)]
@@ -213,7 +242,8 @@ class _Record:
         information = 0.5 * np.trace(np.concatenate(each), axis1=1, axis2=2)
         gain = power / np.exp(np.interp(np.log(frequency), np.log(nodes), np.log(np.maximum(information, 1e-300))))
         apart = int(OVERSAMPLING)
-        several = median_filter(gain[::apart], min(LOCAL, len(gain[::apart])), mode="nearest") / MEDIAN
+        # Mirrored at the ends: repeated there, a line at one of them would be its own surroundings.
+        several = median_filter(gain[::apart], min(LOCAL, len(gain[::apart])), mode="reflect") / MEDIAN
         level = np.interp(frequency, frequency[::apart], np.maximum(several, 1.0))
         return frequency, gain, level
 
@@ -291,8 +321,8 @@ class _Record:
             z = np.log(max(independent, 1.0) / FALSE_ALARM) + 0.5 * np.log(z)
         return float(z)
 
-    def refined(self, frequencies: list[float]) -> list[float]:
-        """Frequencies of all lines together, by steps of Gauss and Newton."""
+    def refined(self, frequencies: list[float], highest: float) -> list[float]:
+        """Frequencies of all lines together, by steps of Gauss and Newton, up to the highest that are looked for."""
         values, count = np.array(frequencies), len(frequencies)
         for _ in range(4):
             waves = _waves(self.t, values)
@@ -302,7 +332,7 @@ class _Record:
             design = np.column_stack([waves, slope])
             solved = self.covariance.solve(design)
             move = np.linalg.lstsq(design.T @ solved, solved.T @ (self.y - waves @ a), rcond=None)[0][-count:]
-            values = values + np.clip(move, -0.2 / self.span, 0.2 / self.span)
+            values = np.minimum(values + np.clip(move, -0.2 / self.span, 0.2 / self.span), highest)
         return [float(value) for value in values]
 
     def aliases(self, line: float, highest: float) -> tuple[float, tuple[Alias, ...]]:
