@@ -301,6 +301,11 @@ def test_overtones_of_a_season_do_not_count():
     y = 3.0 * (t - 2000.0) + season + 0.2 * rng.normal(size=t.size)
     found = find_initial_values(t, y)
     np.testing.assert_allclose(np.sort(found.frequency[0, found.found, 0]), np.arange(1.0, 6.0), atol=0.005)
+    # What is left of a season needs to gain more than the best of few multiples does by chance, not of all frequencies.
+    faint = season + 0.14 * np.cos(12.0 * np.pi * t) + 0.35 * np.random.default_rng(4).normal(size=t.size)
+    lines = find_lines(t, faint - faint.mean(), np.zeros_like(t), nyquist(t), 4, overtones=True).lines
+    np.testing.assert_allclose(np.sort([line.frequency for line in lines]), np.arange(1.0, 7.0), atol=0.02)
+    assert find_lines(t, faint - season, np.zeros_like(t), nyquist(t), 4, overtones=True).lines == []
     assert find_initial_values(t, y, components=4).frequency.shape[1] == 4
     other = y + 0.9 * np.cos(2.0 * np.pi * 2.37 * t)  # which has nothing in common with them
     found = find_lines(t, other - other.mean(), np.zeros_like(t), nyquist(t), 4, overtones=True)

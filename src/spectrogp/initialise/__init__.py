@@ -7,8 +7,9 @@ from .covariance import Null
 from .cycles import Cycle, find_cycles
 from .initial import InitialValues, Spectrum, show_range
 from .kernels import builds, kernel_from, kernel_name, noise_from
-from .lines import Line, Lines, common_frequency, find_lines, nyquist
+from .lines import Line, Lines, find_lines, nyquist
 from .markov import HARMONICS, are_pulses, fundamentals, likely_smoothness, markov_from, smoothness_served
+from .multiples import common_frequency
 from .reach import find_reach
 from .richer import (
     Places,

@@ -20,6 +20,7 @@ from scipy.ndimage import median_filter
 
 from .background import fit_null
 from .covariance import Covariance, Null
+from .multiples import MANY, OVERTONES, common_frequency, multiples
 from .transform import fourier_sums
 
 FALSE_ALARM = 0.01
@@ -40,9 +41,6 @@ UNSTEADY = 3.0  # cycles in the record, around one that has not, within which th
 TRIES = 5  # such ones after which a record is one of components that change
 MODULATED = 2.0  # cycles in the record, by which a line is apart from others: nearer ones are how it changes
 TIMES = 3  # multiples of it
-OVERTONES = 6  # multiples of the frequency of a line that others are rather than their aliases
-SEVERAL, OFTEN = 3, 10.0  # lines that have a frequency in common at least, and cycles of it in the record
-WITHIN = 0.5  # of a cycle in the record, that they are multiples of it
 WAVEFORM = 6  # lines of what repeats, at most, beyond the number that is asked for
 _SAMPLES = 2**16  # of waves that are solved for at once
 
@@ -128,17 +126,17 @@ def find_lines(
     frequencies: list[float] = []
     found = Lines([], np.zeros_like(y), null, likelihood)
     bands: list[tuple[float, float]] = []
-    while len(frequencies) < most or (
-        overtones and len(frequencies) < WAVEFORM and common_frequency(frequencies, t[-1] - start)
-    ):
+    while True:
+        whole = common_frequency(frequencies, float(t[-1] - start)) if overtones and len(frequencies) >= most else 0.0
+        if len(frequencies) >= (WAVEFORM if whole else most):
+            break
         record = _Record(t - start, y, error, null, frequencies)
         near_lines = [(f - MODULATED / record.span, f + MODULATED / record.span) for f in frequencies]
-        line = record.strongest(highest, [*without, *bands, *near_lines])
+        apart = [*without, *bands, *near_lines]
+        line = record.multiple_of(whole, highest, apart) if whole else record.strongest(highest, apart)
         if line is None:
             break
-        line = record.as_overtone(line, highest)
-        if len(frequencies) >= most and not common_frequency([*frequencies, line.frequency], record.span):
-            break
+        line = line if whole else record.as_overtone(line, highest)
         if not record.is_steady(line.frequency):
             bands.append((line.frequency - UNSTEADY / record.span, line.frequency + UNSTEADY / record.span))
             if len(bands) == TRIES:
@@ -154,32 +152,12 @@ def find_lines(
     return _told_apart(t - start, y, error, found, highest)
 
 
-def common_frequency(frequencies: Sequence[float], span: float) -> float:
-    """The highest frequency of which all of several lines are multiples, or 0: together they are what repeats with it.
-
-    Only what repeats often: in few cycles any frequencies are nearly multiples of another one.
-
-    Args:
-        frequencies: Of the lines, three at least.
-        span: Of the record, from its first to its last time.
-    """
-    lines = np.asarray(frequencies, float)
-    if len(lines) < SEVERAL:
-        return 0.0
-    for f0 in np.min(lines) / np.arange(1.0, OVERTONES + 1.0):
-        times = np.round(lines / f0)
-        f0 = float(times @ lines / (times @ times))
-        if f0 * span > OFTEN and np.all(np.abs(lines - times * f0) * span < WITHIN):
-            return f0
-    return 0.0
-
-
 def _told_apart(t: np.ndarray, y: np.ndarray, error: np.ndarray, found: Lines, highest: float) -> Lines:
     """Each line at the best of its aliases, with those that are nearly as good."""
     lines = list(found.lines)
     for k, line in enumerate(lines):
         others = [other.frequency for other in lines[:k] + lines[k + 1 :]]
-        if np.any(np.abs(line.frequency - _multiples([other.frequency for other in lines[:k]])) * t[-1] < MODULATED):
+        if np.any(np.abs(line.frequency - multiples([other.frequency for other in lines[:k]])) * t[-1] < MODULATED):
             continue
         frequency, aliases = _Record(t, y, error, found.null, others).aliases(line.frequency, highest)
         lines[k] = line._replace(frequency=frequency, aliases=aliases)
@@ -264,18 +242,31 @@ class _Record:
             return None
         return Line(f, np.zeros(2), nats, price)
 
+    def multiple_of(self, f0: float, highest: float, bands: list[tuple[float, float]]) -> Line | None:
+        """The further line at a multiple of a frequency that gains most, if more than the best of so few by chance."""
+        every = f0 * np.arange(1, min(int(highest / f0 + 0.1), MANY) + 1)
+        some = every[[not any(low < f < high for low, high in bands) for f in every]]
+        frequency, _, level = self.periodogram(highest)
+        if not len(some) or not len(frequency):
+            return None
+        tops, values = self.climbed(some, 0.5 / self.span)
+        tops = np.minimum(tops, highest)
+        nats, price = 0.5 * values / np.interp(tops, frequency, level), float(np.log(len(every) / FALSE_ALARM))
+        best = int(np.argmax(nats))
+        return Line(float(tops[best]), np.zeros(2), float(nats[best]), price) if nats[best] > price else None
+
     def as_overtone(self, line: Line, highest: float) -> Line:
         """A further line at a multiple of the frequency of another, if that is at least as likely.
 
         At uneven times an overtone has aliases that are nearly as good. A multiple is one of few, and an alias one of
         all frequencies that are told apart: its gain may be smaller by the logarithm of their number.
         """
-        multiples = _multiples(self.frequencies)
-        apart = np.array([np.min(np.abs(f - np.array(self.frequencies))) for f in multiples]) * self.span
-        multiples = multiples[(multiples < highest) & (apart > MODULATED)]
-        if not len(multiples):
+        some = multiples(self.frequencies)
+        apart = np.array([np.min(np.abs(f - np.array(self.frequencies))) for f in some]) * self.span
+        some = some[(some < highest) & (apart > MODULATED)]
+        if not len(some):
             return line
-        tops, values = self.climbed(multiples, 0.5 / self.span)
+        tops, values = self.climbed(some, 0.5 / self.span)
         best = int(np.argmax(values))
         chance = np.log(max(highest * self.span / (OVERTONES * len(self.frequencies)), 1.0))
         nats = 0.5 * float(values[best])
@@ -298,7 +289,8 @@ class _Record:
         inverse = np.linalg.pinv(A)
         each = (inverse @ (design.T @ self.rest)).reshape(PARTS, 2)
         # Red noise has parts in common: the information of the whole is that of all pairs of them.
-        whole = np.linalg.solve(A.reshape(PARTS, 2, PARTS, 2).sum(axis=(0, 2)), X.T @ self.rest)
+        # (At half the rate of an even record there is no sine.)
+        whole = np.linalg.pinv(A.reshape(PARTS, 2, PARTS, 2).sum(axis=(0, 2))) @ (X.T @ self.rest)
         known = np.sqrt(np.sum(np.diagonal(inverse).reshape(PARTS, 2), axis=1))
         apart = np.linalg.norm(each - whole, axis=1)
         return bool(np.all(apart < HALF * np.linalg.norm(whole) + 3.0 * known))
@@ -383,11 +375,6 @@ def _each(t: np.ndarray, frequencies: np.ndarray) -> np.ndarray:
     """cos and sin ``[k, 2, n]`` of frequencies, each beside the other."""
     theta = 2.0 * np.pi * np.outer(frequencies, t)
     return np.stack([np.cos(theta), np.sin(theta)], axis=1)
-
-
-def _multiples(frequencies: Sequence[float]) -> np.ndarray:
-    """Multiples of frequencies, from the second on."""
-    return np.outer(np.arange(2, OVERTONES + 1), frequencies).ravel()
 
 
 def _peaks(values: np.ndarray) -> np.ndarray:
