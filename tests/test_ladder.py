@@ -153,6 +153,7 @@ def test_a_smooth_function_needs_the_first_rung_only(smooth):
     assert not kept["lengthscales, frequencies and amplitudes as functions"]
     assert model.choice_.held_out == 80
     assert model.choice_.cycles == ()
+    assert model.n_iter_ == model.choice_.rungs[0].steps  # no steps that held-out rows have not judged
 
 
 @pytest.mark.slow
@@ -160,8 +161,9 @@ def test_the_gain_of_a_rung_is_that_over_the_one_kept_before_it(smooth):
     _, _, model = smooth
     kept = None
     names = [rung.name for rung in model.choice_.rungs]
-    tails, models = model.choice_.rungs[names.index("tails")], model.choice_.rungs[: names.index("tails")]
-    assert tails.kept == (tails.gain > tails.error)  # with the neighbours of predictions, unlike the others
+    last = names.index("tails, by rows left out in turn")
+    tails, models = model.choice_.rungs[last], model.choice_.rungs[:last]
+    assert tails.kept == (tails.gain > -tails.error)  # of all rows, unlike the others
     for rung in models:
         if kept is not None:
             assert rung.gain == pytest.approx(rung.density - kept, abs=1e-12)
@@ -280,6 +282,39 @@ def test_rows_far_out_pull_their_neighbours_less():
     truth = np.sin(2.0 * there[0, 0])
     off = [abs(float(model.predict(one._given(model, there, 10), there).mean[0]) - truth) for one in (some, wary)]
     assert off[1] < 0.5 * off[0]
+
+
+def test_rows_of_few_are_predicted_by_all_others():
+    """In closed form what a prediction of each row by the exact process of the others gives."""
+    some, model = some_rows(40, 8)
+    apart, std = some.apart_by_others(model)
+    exact = sg.models.ExactGP(model.kernel, model.likelihood)
+    for k, row in enumerate(some.order[:5]):
+        others = some.data.rows(np.delete(some.order, k))
+        found = exact.predict_output(others, some.data.X[row : row + 1])
+        np.testing.assert_allclose(std[k] ** 2, found.variance[0], rtol=1e-8)
+        np.testing.assert_allclose(apart[k] * std[k], some.data.y[row] - found.mean[0], rtol=1e-8)
+
+
+def test_what_is_too_sure_of_the_rows_of_the_fit_is_told():
+    some, model = some_rows(60, 12)
+    sure = sg.models.NeighbourGP(model.kernel, Positive(0.02))
+    assert some.surer(sure, model)
+    assert not some.surer(model, sure)
+
+
+@pytest.mark.slow
+def test_tails_of_few_rows_are_found():
+    """Of 160 rows with Student-t noise of three degrees of freedom 32 are held out, too few to tell."""
+    X, signal, rng = rows(160)
+    y = signal + 0.1 * rng.standard_t(3.0, size=len(X))
+    model = sg.SpectralGPRegressor(**FAST, inference="map").fit(X, y)
+    assert {rung.name: rung.kept for rung in model.choice_.rungs}["tails, by rows left out in turn"]
+    assert model.model_.likelihood.freedom < 10.0
+    fresh = rng.uniform(-2.0, 2.0, (2000, 3)) * [1.0, 1.0, 0.0] + [0.0, 0.0, 7.0]
+    outputs = np.sin(2.0 * fresh[:, 0]) + 0.1 * rng.standard_t(3.0, size=len(fresh))
+    _, lower, upper = model.predict(fresh, interval=0.9)
+    assert 0.85 < np.mean((lower < outputs) & (outputs < upper)) < 0.95
 
 
 def test_every_row_is_a_target_at_times(monkeypatch):

@@ -278,6 +278,7 @@ CALLS = {
         "prepare": lambda model: model.prepare(data_of(model), X),
         "realise": lambda _: models.ExactGP(with_functions(), parameters.Positive(0.3)).realise(),
     },
+    models.ExactGP: {"leave_one_out": lambda model: model.leave_one_out(DATA)},
     models.AbstractNeighbourModel: {
         "conditionals": lambda model: model.conditionals(near()),
         "neighbours": lambda model: model.neighbours(near(), X),

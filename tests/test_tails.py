@@ -31,6 +31,14 @@ def test_normal_outputs_gain_nothing():
     assert abs(rung.gain) < 0.002  # two numbers cost a nat in all
 
 
+def test_little_evidence_is_enough_where_it_is_asked_so():
+    apart = 1.1 * np.random.default_rng(1).normal(size=60)
+    gain = find_tails(apart, np.ones(60))[1]
+    assert -gain.error < gain.gain < gain.error
+    assert not gain.kept
+    assert find_tails(apart, np.ones(60), least=-1.0)[1].kept
+
+
 def test_predictions_that_are_too_sure_are_stretched():
     tails, rung = find_tails(1.5 * np.random.default_rng(0).normal(size=N), np.ones(N))
     assert rung.kept

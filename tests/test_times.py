@@ -113,3 +113,19 @@ def test_a_column_of_words_is_named_with_what_to_do(kind):
         sg.SpectralGPRegressor().fit(X, [1.0, 2.0, 3.0])
     numbers = X.assign(cut=pandas.Series(["1.5", "2", "3"], dtype=kind))  # numbers, in whatever form
     assert list(numbers_of(numbers).numbers.astype(float)["cut"]) == [1.5, 2.0, 3.0]
+
+
+@pytest.mark.parametrize("X", [[[0.2, "Fair"], [0.3, "Good"]], np.array([[0.2, "Fair"], [0.3, "Good"]], object)])
+def test_words_without_a_frame_are_named_by_their_column(X):
+    with pytest.raises(ValueError, match=r"words in the column 1, such as 'Fair': .* zeros and ones for each word"):
+        sg.SpectralGPRegressor().fit(X, [1.0, 2.0])
+
+
+def test_words_among_numbers_are_said_to_be_missing():
+    """Tables of old write a question mark where nobody knows, as the horsepower of cars."""
+    pandas = pytest.importorskip("pandas")
+    X = pandas.DataFrame({"weight": [1.0, 2.0, 3.0], "horsepower": ["130", "?", "95"]})
+    with pytest.raises(ValueError, match=r"numbers of the column 'horsepower', such as '\?': .*errors='coerce'"):
+        sg.SpectralGPRegressor().fit(X, [1.0, 2.0, 3.0])
+    X["horsepower"] = pandas.to_numeric(X["horsepower"], errors="coerce")
+    assert list(np.isnan(numbers_of(X).numbers["horsepower"])) == [False, True, False]

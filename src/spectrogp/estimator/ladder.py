@@ -3,7 +3,7 @@
 A squared exponential with nearest neighbours; cycles along single inputs in what it leaves over; further squared
 exponentials of other scales; noise that is a function of the input; amplitudes that are; lengthscales and frequencies
 that are. A rung begins where the one before it ended, and its steps go on as long as they make predictions of the
-held-out rows better. Last come tails of new outputs, and rows far out count less. In the end all rows are fitted.
+held-out rows better. In the end all rows are fitted. Last come tails of new outputs, and rows far out count less.
 
 Of large data, targets are rows of the later half of a random order, given neighbours before them: a conditional
 density of half of the data given the other half, whose neighbours are about as close as those of predictions.
@@ -35,7 +35,7 @@ from ..initialise import (
     with_cycles,
 )
 from ..kernels import AbstractKernel
-from ..models import Data, Gaussian, HeavyTailed, NeighbourGP, Neighbourhoods
+from ..models import Data, ExactGP, Gaussian, HeavyTailed, NeighbourGP, Neighbourhoods
 from ..parameters import FunctionGroup, Positive, random_functions
 from .choice import Choice, Rung, gain_of
 from .settings import EXACT, Settings
@@ -53,6 +53,9 @@ BATCH = 512
 FAST, CAREFUL = 3.0, 1.5  # times the learning rate: without functions of the input, and with them
 WIDER = (2, 4)  # times as many neighbours that are tried for predictions
 FINEST, EACH, VALUES = 100, 200, 2100  # places of functions: at most, rows to each, and values of all functions
+# Standard errors of the gain that tails must be above, as rows tell that are left out in turn: the fit knew these rows,
+# which lie closer to their predictions than new ones do.
+LENIENT = -1.0
 ENOUGH = 0.003  # nats of a row that a stage gains, if another is to follow
 
 
@@ -125,6 +128,22 @@ class _Rows(NamedTuple):
         found = model.predict_output(self._given(model, X, m), X, error)
         std = np.sqrt(np.asarray(found.variance))
         return (y - np.asarray(found.mean)) / std, std
+
+    def apart_by_others(self, model: NeighbourGP) -> tuple[np.ndarray, np.ndarray]:
+        """The same of each row to fit to, exactly predicted by all others."""
+        given = self._ordered()
+        found = ExactGP(model.kernel, model.likelihood).leave_one_out(given)
+        std = np.sqrt(np.asarray(found.variance))
+        return (np.asarray(given.y) - np.asarray(found.mean)) / std, std
+
+    def surer(self, model: NeighbourGP, before: NeighbourGP) -> bool:
+        """Whether the rows to fit to, each left out once, are predicted worse than by the model before.
+
+        The fit knew them, so that what predicts them worse is surer than it may be, of whichever rows are held out.
+        """
+        each = [self.apart_by_others(one) for one in (model, before)]
+        density, old = (float(np.mean(-0.5 * apart**2 - np.log(std))) for apart, std in each)
+        return not density >= old
 
     def left_over(self, model: NeighbourGP, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Inputs of some rows, what is left of their outputs by neighbours before them, and its standard deviation."""
@@ -204,13 +223,14 @@ def climb(
     everything = _Rows(data, mixed[:0], mixed, m, targets)
     first = NeighbourGP(smooth_kernel(data.X.shape[1]), Gaussian(Positive.around(0.3)))
     rungs: list[Rung] = []
+    exact = settings.approximation_for(*data.X.shape) == "exact"
 
     def tried(name: str, model: NeighbourGP, before: _Fit, rate: float) -> _Fit:
         """The fit of this model if it is better than that before it, else the one before."""
         began = time.process_time()
         found = steps.climb(rows, model, rate)
         gain, error = gain_of(found.density, before.density)
-        kept = not rungs or gain > error
+        kept = not rungs or (gain > error and not (exact and rows.surer(found.model, before.model)))
         seconds = round(time.process_time() - began, 1)
         rungs.append(Rung(name, float(np.mean(found.density)), gain, error, len(found.history), seconds, kept))
         return found if kept else before
@@ -247,14 +267,19 @@ def climb(
             name = "lengthscales and amplitudes as functions"
             best = tried(name, NeighbourGP(kernel, best.model.likelihood), best, CAREFUL)
     ahead = _neighbours_ahead(rows, best)
-    tails, rung = find_tails(*rows.apart(best.model, ahead))
-    rungs.append(rung)
     model, history, last = best.model, best.history, list[NeighbourGP]()
-    for _ in range(1 if data.size <= EXACT else LAST):
+    # Few rows follow functions ever further: their steps end where held-out rows say, and predictions take all rows.
+    for _ in range(0 if exact else 1 if data.size <= EXACT else LAST):
         model, values = steps.stage(everything, model, CAREFUL, steps.size)
         history = np.concatenate([history, values])
         last.append(model)
+    last = last or [model]
     near = dataclasses.replace(everything.near(model, rng), ahead=ahead)
+    if exact:
+        tails, rung = find_tails(*everything.apart_by_others(model), "tails, by rows left out in turn", LENIENT)
+    else:
+        tails, rung = find_tails(*rows.apart(best.model, ahead))
+    rungs.append(rung)
     if rung.kept:
         began, heavy = time.process_time(), _with_tails(best.model, tails)
         density = rows.wary(heavy, tails.freedom).density(heavy, ahead)

@@ -1,4 +1,4 @@
-"""Tails of new outputs: how far they lie from their predictions, as rows that were held out tell.
+"""Tails of new outputs: how far they lie from their predictions, as rows tell that these do not know.
 
 A handful of rows tens of standard deviations out decides the mean log density of thousands under a normal distribution.
 Fits with normal noise stay as they are; what is learned here is how outputs scatter around predictions.
@@ -25,7 +25,7 @@ class Tails(NamedTuple):
     stretch: float
 
 
-def find_tails(apart: np.ndarray, std: np.ndarray) -> tuple[Tails, Rung]:
+def find_tails(apart: np.ndarray, std: np.ndarray, name: str = "tails", least: float = 1.0) -> tuple[Tails, Rung]:
     """The likeliest tails, and what they gain over a normal distribution.
 
     They are judged by rows that they were not found from: those of each half by the other.
@@ -34,6 +34,8 @@ def find_tails(apart: np.ndarray, std: np.ndarray) -> tuple[Tails, Rung]:
         apart: By how many predicted standard deviations outputs differ from their predictions, ``[n]``, in any order
             that is random.
         std: These standard deviations ``[n]``.
+        name: What the rung is called.
+        least: Standard errors of the gain that it must be above to be kept.
     """
     began = time.process_time()
     before = -0.5 * (np.log(2.0 * np.pi) + apart**2) - np.log(std)
@@ -43,7 +45,8 @@ def find_tails(apart: np.ndarray, std: np.ndarray) -> tuple[Tails, Rung]:
         density[some] = student_log_density(apart[some], found.stretch, found.freedom) - np.log(std[some])
     gain, error = gain_of(density, before)
     seconds = round(time.process_time() - began, 1)
-    return _likeliest(apart), Rung("tails", float(np.mean(density)), gain, error, 0, seconds, gain > error)
+    kept = gain > least * error
+    return _likeliest(apart), Rung(name, float(np.mean(density)), gain, error, 0, seconds, kept)
 
 
 def _likeliest(apart: np.ndarray) -> Tails:

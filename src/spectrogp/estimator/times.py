@@ -51,7 +51,7 @@ def numbers_of(X: Any, origins: tuple[Origin, ...] | None = None, *, single: boo
         changed = {i: _converted(column.dtype, column, _of(origins, i)) for i, column in enumerate(columns)}
         for i, found in changed.items():
             if found is None:
-                _refuse_words(columns[i])
+                _refuse_words(columns[i], columns[i].name)
         if any(found is not None for found in changed.values()):
             X = X.copy()
             for i, found in changed.items():
@@ -68,9 +68,12 @@ def numbers_of(X: Any, origins: tuple[Origin, ...] | None = None, *, single: boo
         array = np.asarray(X)
     if array.ndim == 1 and single:
         array = X = array[:, None]
-    if array.ndim != 2 or (array.dtype.kind not in "MmOiu" and not any(origins or ())):
+    if array.ndim != 2 or (array.dtype.kind not in "MmOUiu" and not any(origins or ())):
         return Inputs(X, [], ())
     changed = {i: _converted(array.dtype, column, _of(origins, i)) for i, column in enumerate(array.T)}
+    for i, found in changed.items():
+        if found is None:
+            _refuse_words(array[:, i], i)
     if all(found is None for found in changed.values()):
         return Inputs(X, [], ())
     parts = [array[:, i] if found is None else found.numbers for i, found in changed.items()]
@@ -227,19 +230,35 @@ def _given(numbers: np.ndarray, time: bool, origin: Any) -> np.ndarray:
     return np.array([origin + round(number) for number in numbers.tolist()]) if origin else numbers
 
 
-def _refuse_words(column: Any) -> None:
-    """Refuse a column of a data frame that holds words: which one it is, and what to do about it."""
-    if getattr(column.dtype, "kind", "O") != "O":
+def _refuse_words(column: Any, name: Any) -> None:
+    """Refuse a column that holds words: which one it is, and what to do about it."""
+    if getattr(column.dtype, "kind", "O") not in "OU":
         return
     try:
         column.astype(np.float64)
+        return
     except (TypeError, ValueError):
-        words = [value for value in column if isinstance(value, str)]
-        if words:
-            raise ValueError(
-                f"X holds words in the column {column.name!r}, such as {words[0]!r}: give it as a column of zeros and "
-                "ones for each word (pandas.get_dummies(X, dtype=float)), or as numbers where words have an order"
-            ) from None
+        said = [value for value in column if isinstance(value, str)]
+        words = [value for value in said if not _is_number(value)]
+    if not words:  # something else
+        return
+    if 2 * len(words) < len(said):
+        raise ValueError(
+            f"X holds words among the numbers of the column {name!r}, such as {str(words[0])!r}: put numbers in their "
+            "place, or say that they are missing (pandas.to_numeric with errors='coerce'), and their rows are left out"
+        )
+    raise ValueError(
+        f"X holds words in the column {name!r}, such as {str(words[0])!r}: give it as a column of zeros and ones for "
+        "each word (pandas.get_dummies(X, dtype=float)), or as numbers where words have an order"
+    )
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
 
 
 def _holds_times(dtype: Any, column: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import equinox as eqx
+import jax.numpy as jnp
 from jax import Array
 from jaxtyping import PyTree
 
@@ -12,6 +13,7 @@ from .conditioning import ExactPosterior, log_marginal_likelihood
 from .data import Data
 from .likelihoods import Gaussian
 from .memory import require_exact
+from .moments import Moments
 
 
 class ExactGP(AbstractConditionedModel):
@@ -40,7 +42,21 @@ class ExactGP(AbstractConditionedModel):
             data.y, self.kernel.gram(self.kernel.local(data.X)), self.likelihood.variance(data)
         )
 
+    def leave_one_out(self, data: Data) -> Moments:
+        """Mean and variance ``[n]`` of every output given all others, noise included.
+
+        Of the inverse covariance alone: y_i − [K⁻¹y]_i/[K⁻¹]_ii and 1/[K⁻¹]_ii. Rasmussen & Williams (2006), Eq. 5.12.
+        """
+        return _leave_one_out(self.realise(), data)
+
     def _conditioned(self, data: Data) -> tuple[PyTree, ExactPosterior]:
         require_exact(data.y.shape[0])
         p = self.kernel.local(data.X)
         return p, ExactPosterior.of(data.y, self.kernel.gram(p), self.likelihood.variance(data))
+
+
+@eqx.filter_jit
+def _leave_one_out(model: ExactGP, data: Data) -> Moments:
+    _, posterior = model._conditioned(data)
+    precision = jnp.sum(posterior.inverse**2, axis=0)
+    return Moments(data.y - posterior.white @ posterior.inverse / precision, 1.0 / precision)
