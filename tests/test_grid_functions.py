@@ -299,6 +299,27 @@ def test_a_stretch_is_the_whole_where_all_knots_are_there(std):
     assert abs(np.log(part(np.array([[1e4]])) / 2.0)).item() > 1e-3
 
 
+def test_every_knot_that_changes_anything_is_felt_by_a_stretch():
+    """Those near to it; and beyond the ends of all stretches, and between them, those that reach it."""
+    group = GridFunctionGroup((0.0, 60.0), 2.0, shape=(1, 1), lengthscale=1.0, lengthscale_std=0.0, order=5.5)
+    low, high = np.array([0.0, 10.0, 40.0]), np.array([10.0, 20.0, 60.0])
+    first, count = group.knots_between(low, high)
+    places = group.places[:, 0][first[:, None] + np.arange(count)]
+    apart = np.maximum(np.maximum(low[:, None] - places, places - high[:, None]), 0.0)
+    near, reach = apart < group.near, apart < group.reach * group.spacing
+    felt = group.knots_felt(first, count, low, high)
+    assert group.near < group.reach * group.spacing
+    np.testing.assert_array_equal(group.knots_felt(first, count, low, high, whole=True), near)
+    assert np.all(felt[near])
+    assert not np.any(felt & ~reach)
+    further = places[felt & ~near]
+    assert np.any(further < 0.0)
+    assert np.any((further > 20.0) & (further < 40.0))
+    assert np.any(further > 60.0)
+    # Not those beyond a stretch that its neighbour is near to.
+    assert not np.any((further > 0.0) & (further < 20.0))
+
+
 def test_stretches_have_numbers_of_knots_to_share():
     group = GridFunctionGroup((0.0, 200.0), 2.0, lengthscale=1.0, lengthscale_std=0.0)
     first, count = group.knots_between([10.0, 100.0, 199.0], [14.0, 106.0, 200.0], multiple=16)

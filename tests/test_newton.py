@@ -364,10 +364,27 @@ def test_curvature_that_is_reconsidered_is_that_of_blocks_that_are_indefinite_al
     assert not np.all(alone)
     assert bends.reconsider(places[1], everywhere=False)
     np.testing.assert_array_equal(np.any(bends.seen != numbers[lanes.members], axis=1), alone)
-    true = curvature(lanes, places[1].numbers, places[1].slopes)
+    true = curvature(lanes, places[1].numbers, places[1].slopes, None, known)
     np.testing.assert_array_equal(bends.H, np.where(alone[:, None, None], true, known))
     assert bends.reconsider(places[1], everywhere=True)
     np.testing.assert_array_equal(bends.H, true)
+
+
+def test_differences_of_blocks_follow_their_widths_once_these_are_known(several, monkeypatch):
+    """Of long blocks widths differ as those of a whole record do: their Hessians were indefinite at optima."""
+    lanes, model, _ = several
+    numbers = numbers_of(lanes, model)
+    here = Place(numbers, *lanes.log_likelihoods(numbers), *lanes.total(*lanes.log_likelihoods(numbers), numbers))
+    known = []
+    monkeypatch.setattr(bends, "curvature", lambda *given: (known.append(given[4]), curvature(*given))[1])
+    found = Bends(lanes, here, None)
+    coarse = found.H.copy()
+    found.sure[:] = True
+    found.seen += 1e6  # far away
+    assert found.ensure(here)
+    assert known[0] is None
+    np.testing.assert_array_equal(known[1], coarse)
+    np.testing.assert_allclose(found.H, coarse, atol=1e-5 * np.max(np.abs(coarse)))
 
 
 def test_curvature_in_other_units_is_that_of_stretched_numbers(several):

@@ -210,6 +210,7 @@ CALLS = {
     parameters.GridFunctionGroup: {
         "fitted_to": lambda _: on_grid().fitted_to(X, LEVELS, 0.1),
         "knots_between": lambda _: on_grid().knots_between([-0.5], [0.5]),
+        "knots_felt": lambda _: on_grid().knots_felt(np.array([0]), 9, np.array([-0.5]), np.array([0.5])),
         "stretch": lambda _: on_grid().stretch(1, 9),
         "unwarped": lambda _: on_grid().unwarped(X),
     },

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..initialise import InitialValues, are_pulses, markov_from
 from ..models import ChannelGP, Data, Lanes, MarkovGP, Timeline, grid_groups, with_groups
+from .roughness import smooth_or_rough
 from .rungs import (
     LAST,
     THEN,
@@ -45,11 +46,17 @@ def fit_long(initial: InitialValues, data: Channels, n_starts: int, work: Work) 
     scales = hop * 2.0 ** (0.5 * np.arange(6, -3, -1))
     part, few = _part(starts[0], data, APART * scales[0])
     some = work if few is starts[0] else dataclasses.replace(work, left=0.5 * work.left)
-    chosen = _chosen_in_part(few, part, scales, some)
+
+    def fitted(rough: bool) -> list[Rung]:
+        return [_chosen_in_part(few, part, scales, some, rough)]
+
+    every = [rungs[0] for rungs in smooth_or_rough(fitted, few, part, some)]
+    rough = every[-1].evidence > every[0].evidence
+    chosen = every[-1] if rough else every[0]
     if some is not work:
         work.left = 0.5 * work.left + max(some.left, 0.0)
     smoothness = float(grid_groups(chosen.model)[frequency_groups(chosen.model)[0]].lengthscale.value)
-    models = [_as_fitted(markov_from(start, smoothness, long=True), chosen.model) for start in starts]
+    models = [_as_fitted(markov_from(start, smoothness, long=True, rough=rough), chosen.model) for start in starts]
     if few is starts[0]:  # the part is the whole record, and nearly at its optimum
         whole = climb(work, chosen.lanes, chosen.model, STEPS, chosen.optimum.curvature)
     else:
@@ -115,7 +122,7 @@ def _moved(data: Data, low: np.ndarray, high: np.ndarray, moves: np.ndarray) -> 
     return Data(X[rows] + moves[np.maximum(stretch[rows], 0)], y, error)
 
 
-def _chosen_in_part(start: InitialValues, part: Channels, scales: np.ndarray, work: Work) -> Rung:
+def _chosen_in_part(start: InitialValues, part: Channels, scales: np.ndarray, work: Work, rough: bool) -> Rung:
     """The lengthscale of the frequencies that has the largest evidence in a part of the record."""
 
     def built(model: MarkovGP | ChannelGP) -> tuple[Lanes, Any]:
@@ -126,7 +133,7 @@ def _chosen_in_part(start: InitialValues, part: Channels, scales: np.ndarray, wo
 
     scales = scales[:1] if np.any(start.found) and not np.any(start.changing) else scales  # lines have one smoothness
     middle = len(scales) // 2
-    lanes, model = built(markov_from(start, scales[middle], long=True))
+    lanes, model = built(markov_from(start, scales[middle], long=True, rough=rough))
     first = settled(work, approach(work, lanes, with_likely_noise(lanes, model), LAST))
     rungs = along_ladder(first, middle, len(scales), other, work)
     return max(rungs.values(), key=lambda rung: rung.evidence)

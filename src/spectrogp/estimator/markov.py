@@ -24,6 +24,7 @@ from ..models import ChannelGP, Data, Lanes, MarkovGP
 from ..posterior import Posterior
 from .long import fit_long
 from .mixture import mixture, without_offset
+from .roughness import smooth_or_rough
 from .rungs import (
     FITTED,
     LAST,
@@ -94,9 +95,14 @@ def fit_markov(
     else:
         # Where nothing oscillates some rows tell how smooth and how noisy the rest is; predictions have all of them.
         data = tuple(_some(part) for part in data)
-        rungs = _fit_short(initial, data, n_starts, work)
+
+        def short(rough: bool) -> list[Rung]:
+            return _fit_short(initial, data, n_starts, work, rough)
+
+        every = smooth_or_rough(short, initial, data, work)
         if len(data) == 1:
-            rungs = _with_doubtful_background(rungs, doubtful, work)
+            every = [_with_doubtful_background(rungs, doubtful, work) for rungs in every]
+        rungs = max(every, key=lambda rungs: rungs[0].evidence)
     if np.any(inside):
         rungs = [_for_single_rows(rung, inside) for rung in rungs]
     top = rungs[0]
@@ -123,7 +129,7 @@ def _some(data: Data) -> Data:
     return Data(*(np.asarray(part)[rows] for part in (data.X, data.y, data.error)))
 
 
-def _fit_short(initial: InitialValues, data: Channels, n_starts: int, work: Work) -> list[Rung]:
+def _fit_short(initial: InitialValues, data: Channels, n_starts: int, work: Work, rough: bool) -> list[Rung]:
     """All rows in one block; the rungs of the ladder that count, the best first."""
     timeline = side_by_side(data)
     if not np.any(initial.found) and len(initial.background_amplitude):
@@ -134,7 +140,7 @@ def _fit_short(initial: InitialValues, data: Channels, n_starts: int, work: Work
     first = max(likely_smoothness(initial, scales), min(BEGIN, len(scales) - 1))
 
     def begun(start: InitialValues, loose: bool = False, least: float = -np.inf) -> tuple[Rung, InitialValues]:
-        lanes, model = with_lanes(markov_from(start, scales[first], loose=loose), timeline)
+        lanes, model = with_lanes(markov_from(start, scales[first], loose=loose, rough=rough), timeline)
         return approach(work, lanes, with_likely_noise(lanes, model), FIRST, least), start
 
     def finished(pair: tuple[Rung, InitialValues], beaten: float = -np.inf) -> list[tuple[Rung, InitialValues]]:

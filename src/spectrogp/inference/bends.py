@@ -185,7 +185,8 @@ class Bends:
 
     def _differences(self, here: Place, stale: np.ndarray) -> None:
         for some in self._parted(stale):
-            known = self.H[some] if self.lanes.whole else None
+            # Of blocks that nothing is known of yet differences are as coarse as they may be.
+            known = self.H[some] if self.lanes.whole or np.all(self.sure[some]) else None
             self.H[some] = curvature(self.lanes, here.numbers, here.slopes[some], some, known)
         self.seen[stale], self.sure[stale] = here.numbers[self.lanes.members[stale]], True
 

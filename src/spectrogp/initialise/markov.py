@@ -28,7 +28,7 @@ PULSES = 2  # harmonics beyond which envelopes are of order one half, and amplit
 
 
 def markov_from(
-    initial: InitialValues, smoothness: float, *, long: bool = False, loose: bool = False
+    initial: InitialValues, smoothness: float, *, long: bool = False, loose: bool = False, rough: bool = False
 ) -> MarkovGP | ChannelGP:
     """The phase model with Matérn envelopes whose functions begin at what was found, one term for each fundamental.
 
@@ -39,10 +39,12 @@ def markov_from(
         smoothness: Lengthscale of the frequencies a priori, in units of the input.
         long: Whether the knots grow with the data; else their number is fixed.
         loose: Whether oscillations begin with a short lengthscale, so that envelopes turn where frequencies are wrong.
+        rough: Whether the envelopes of components that change have no derivative, as random amplitudes have none.
     """
     if np.ndim(initial.noise):
         ones: list[Any] = [
-            markov_from(initial.channel(k), smoothness, long=long, loose=loose) for k in range(len(initial.noise))
+            markov_from(initial.channel(k), smoothness, long=long, loose=loose, rough=rough)
+            for k in range(len(initial.noise))
         ]
         amplitudes = [tuple(term.amplitude for term in one.terms) for one in ones]
         return ChannelGP(ones[0].kernel, amplitudes, [one.likelihood for one in ones], [one.offset for one in ones])
@@ -56,7 +58,9 @@ def markov_from(
     if not np.any(initial.found) and len(initial.background_amplitude):  # nothing oscillates
         together = []
     terms: list[Any] = [
-        _term(initial, chosen, int(harmonics[chosen[0]]), smoothness, long, loose) for chosen in together if len(chosen)
+        _term(initial, chosen, int(harmonics[chosen[0]]), smoothness, long, loose, rough)
+        for chosen in together
+        if len(chosen)
     ]
     terms += [
         MaternPhase(WarpedTime(_around(lengthscale)), None, _around(amplitude), order=float(order))
@@ -91,7 +95,7 @@ def _matern(initial: InitialValues, Z: np.ndarray) -> AbstractKernel:
 
 
 def _term(
-    initial: InitialValues, chosen: np.ndarray, harmonics: int, smoothness: float, long: bool, loose: bool
+    initial: InitialValues, chosen: np.ndarray, harmonics: int, smoothness: float, long: bool, loose: bool, rough: bool
 ) -> MaternPhase:
     low, high = float(initial.extent[0, 0]), float(initial.extent[1, 0])
     extent, scale = (low, high if high > low else low + 1.0), float(initial.scale[0])
@@ -143,7 +147,7 @@ def _term(
         WarpedTime(envelope),
         IntegratedPhase(frequency.fitted_to(initial.centres, omega, std)),
         _slow(initial.centres, extent, slower[0], amplitude, long, shared=harmonics > PULSES),
-        order=0.5 if harmonics > PULSES else 1.5,
+        order=0.5 if harmonics > PULSES or (rough and not steady) else 1.5,
         harmonic=harmonics > 1,
     )
 

@@ -95,7 +95,7 @@ class Lanes:
         # [b, p], of the vector of all numbers.
         self.members = where[channel[:, None], np.concatenate([*members, shared], axis=1)]
         felt = [
-            np.repeat(_near(group, first, count, low, high), group.whitened.raw.shape[1], axis=1)
+            np.repeat(group.knots_felt(first, count, low, high, whole=self.whole), group.whitened.raw.shape[1], axis=1)
             for group, (first, count) in zip(groups, stretches, strict=True)
         ]
         # Which numbers of its copy a block depends on, [b, p].
@@ -202,12 +202,6 @@ class Lanes:
         prior, gradient, _ = self.log_prior(numbers)
         gradient = gradient + np.bincount(self.members.ravel(), slopes.ravel(), len(numbers))
         return float(np.sum(values)) + prior, gradient
-
-
-def _near(group: GridFunctionGroup, first: np.ndarray, count: int, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Which knots ``[b, count]`` are so near to blocks that they change more than a hundredth there."""
-    places = group.origin + group.spacing * (first[:, None] + np.arange(count))
-    return np.asarray((places > low[:, None] - group.near) & (places < high[:, None] + group.near))
 
 
 def grid_groups(model: Any) -> list[GridFunctionGroup]:

@@ -192,6 +192,33 @@ class GridFunctionGroup(AbstractRandom):
         most = multiple * math.ceil((int(np.max(last - first)) + 1) / multiple)
         return np.clip(first, 0, max(count - most, 0)), min(most, count)
 
+    def knots_felt(self, first: np.ndarray, count: int, low: Any, high: Any, *, whole: bool = False) -> np.ndarray:
+        """Which knots ``[b, count]`` of stretches count there: those by which values change more than a hundredth.
+
+        Beyond the ends of all stretches, and between them, there are knots that are so near to none. What changes
+        little may still turn a phase by much: stretches that such a knot reaches feel it, too, or else nothing but the
+        prior says how far a step may move it. What is whole has all knots in one place, where a step is damped in all.
+
+        Args:
+            first: The first knots ``[b]`` of the stretches.
+            count: How many knots each has.
+            low: Smallest inputs ``[b]`` of the stretches.
+            high: Largest ones.
+            whole: Whether each stretch is all there is.
+        """
+        knots = first[:, None] + np.arange(count)
+        places = np.asarray(self.origin) + np.asarray(self.spacing) * knots
+
+        def within(distance: Any) -> np.ndarray:
+            return np.asarray((places > low[:, None] - distance) & (places < high[:, None] + distance))
+
+        near = within(self.near)
+        if whole:
+            return near
+        alone = np.ones(np.max(knots) + 1, bool)
+        alone[knots[near]] = False
+        return near | (within(self.reach * np.asarray(self.spacing)) & alone[knots])
+
     # Of a constrained group, as ``realise`` meets it inside a model:
 
     def realise(self, key: Array | None = None, inverse: Array | None = None) -> OnGrid:
