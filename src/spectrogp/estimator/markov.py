@@ -35,6 +35,7 @@ from .rungs import (
     at_optimum,
     climb,
     frequencies,
+    further_along,
     most_evidence,
     noises,
     resettled,
@@ -44,6 +45,7 @@ from .rungs import (
     with_lanes,
     with_likely_noise,
 )
+from .sizes import with_sizes
 
 SHORT = 2500, 1000  # rows up to which all of them are one block, and those of pulses, whose Hessians cost most
 LADDER = 2.0 ** (0.5 * np.arange(2, -12, -1))  # lengthscales of the frequencies, in standard deviations of the inputs
@@ -102,7 +104,8 @@ def fit_markov(
     top = rungs[0]
     offset = np.array([float(one.offset.value) for one in top.model.channels])
     centred = without_offset(top.model)
-    posterior = Posterior.at_point(centred) if draws == 1 else mixture(rungs, draws, work)
+    parts = [part for rung in rungs for part in with_sizes(rung)] if draws > 1 else []
+    posterior = mixture(parts, draws, work) if parts else Posterior.at_point(centred)
     fitted, whole = (sum(part.size for part in parts) for parts in (data, given))
     history = np.asarray(top.optimum.history) / fitted
     unfinished = _unfinished(top.optimum)
@@ -173,9 +176,9 @@ def _fit_short(initial: InitialValues, data: Channels, n_starts: int, work: Work
         kept += finished(candidates[-1])
     if len(scales) == 1:
         kept = [(resettled(work, rung), start) for rung, start in kept]
-    ladders = [along_ladder(rung, first, len(scales), other_of(start), work) for rung, start in kept]
-    highest = max(ladders, key=lambda rungs: max(rung.evidence for rung in rungs.values()))
-    return _that_count(list(highest.values()), work)
+    ladders = [(along_ladder(rung, first, len(scales), other_of(start), work), start) for rung, start in kept]
+    highest, start = max(ladders, key=lambda pair: max(rung.evidence for rung in pair[0].values()))
+    return _that_count(list(further_along(highest, len(scales), other_of(start), work).values()), work)
 
 
 def _that_count(rungs: list[Rung], work: Work) -> list[Rung]:

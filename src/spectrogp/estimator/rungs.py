@@ -18,6 +18,7 @@ THEN, LAST = 6, 25  # steps of Newton's method: after a change of the prior, and
 LARGER = 2.0 ** np.arange(8)  # times the noise that was found, with which a search may begin
 PSEUDO = 2.0  # knots that the prior of an amplitude counts as: its logarithm has a standard deviation of one half
 RISES = 0.1  # nats of evidence that amplitudes nearer to the likeliest must gain to be improved again
+NEARLY = 2.5  # nats below the best at which a rung of a ladder still has neighbours that count in a mixture
 SAME = 0.01  # error of the logarithm of a frequency that functions of another lengthscale follow
 FITTED = 50.0  # nats that a fitted frequency counts for, where it is to be followed
 
@@ -191,6 +192,25 @@ def along_ladder(
             rises = rungs[at].evidence > rungs[at - direction].evidence
         if abs(at - k) > 1:  # it rose at least once: the other side lies lower
             break
+    return rungs
+
+
+def further_along(
+    rungs: dict[int, Rung], count: int, other: Callable[[Any, int], tuple[Lanes, Any]], work: Work
+) -> dict[int, Rung]:
+    """With the rungs on both sides of those of a ladder, as long as they are nearly as likely as the best."""
+    rungs = dict(rungs)
+    for direction, end in ((-1, min(rungs)), (1, max(rungs))):
+        at = end
+        while 0 <= at + direction < count and not work.spent:
+            least = max(rung.evidence for rung in rungs.values()) - NEARLY
+            if not rungs[at].evidence > least:
+                break
+            found = at_optimum(work, *other(rungs[at].model, at + direction), least)
+            if found is None:
+                break
+            at += direction
+            rungs[at] = settled(work, found)
     return rungs
 
 
