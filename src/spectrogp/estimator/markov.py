@@ -22,6 +22,7 @@ from ..initialise import (
 from ..kernels import Sum
 from ..models import ChannelGP, Data, Lanes, MarkovGP
 from ..posterior import Posterior
+from .integrated import with_likeliest_noise, with_sizes
 from .long import fit_long
 from .mixture import mixture, without_offset
 from .rungs import (
@@ -37,7 +38,7 @@ from .rungs import (
     frequencies,
     further_along,
     most_evidence,
-    noises,
+    noise_places,
     resettled,
     resmoothed,
     settled,
@@ -45,7 +46,6 @@ from .rungs import (
     with_lanes,
     with_likely_noise,
 )
-from .sizes import with_sizes
 
 SHORT = 2500, 1000  # rows up to which all of them are one block, and those of pulses, whose Hessians cost most
 LADDER = 2.0 ** (0.5 * np.arange(2, -12, -1))  # lengthscales of the frequencies, in standard deviations of the inputs
@@ -99,12 +99,13 @@ def fit_markov(
         rungs = _fit_short(initial, data, n_starts, work)
         if len(data) == 1:
             rungs = _with_doubtful_background(rungs, doubtful, work)
+    top, parts = rungs[0], []
+    if draws > 1:
+        parts = [with_likeliest_noise(part, work.rng) for rung in rungs for part in with_sizes(rung)]
     if np.any(inside):
-        rungs = [_for_single_rows(rung, inside) for rung in rungs]
-    top = rungs[0]
+        top, *parts = (_for_single_rows(rung, inside) for rung in (top, *parts))
     offset = np.array([float(one.offset.value) for one in top.model.channels])
     centred = without_offset(top.model)
-    parts = [part for rung in rungs for part in with_sizes(rung)] if draws > 1 else []
     posterior = mixture(parts, draws, work) if parts else Posterior.at_point(centred)
     fitted, whole = (sum(part.size for part in parts) for parts in (data, given))
     history = np.asarray(top.optimum.history) / fitted
@@ -322,7 +323,6 @@ def _means(data: Data, rows: np.ndarray) -> tuple[Data, float]:
 def _for_single_rows(rung: Rung, inside: tuple[float, ...]) -> Rung:
     """A fit to means of rows as one of single rows: the noise has in it what the means hide."""
     numbers = rung.optimum.numbers.copy()
-    for k, hidden in enumerate(inside):
-        place = rung.lanes.number_of(lambda m: noises(m)[k].noise.raw)  # noqa: B023
+    for place, hidden in zip(noise_places(rung.lanes), inside, strict=True):
         numbers[place] = 0.5 * np.log(np.exp(2.0 * numbers[place]) + hidden)
     return rung._replace(optimum=rung.optimum._replace(numbers=numbers))

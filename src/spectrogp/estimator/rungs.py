@@ -81,18 +81,22 @@ def noises(model: Any) -> tuple[Any, ...]:
     return model.likelihoods if isinstance(model, ChannelGP) else (model.likelihood,)
 
 
+def noise_places(lanes: Lanes) -> np.ndarray:
+    """The places of the noise of every channel in the vector of all numbers."""
+
+    def place(channel: int) -> int:
+        return lanes.number_of(lambda m: noises(m)[channel].noise.raw)
+
+    return np.array([place(channel) for channel in range(len(lanes.model.channels))])
+
+
 def with_likely_noise(lanes: Lanes, model: MarkovGP | ChannelGP) -> MarkovGP | ChannelGP:
     """A model to begin with, whose noise has in it what it does not explain yet.
 
     Noise is found beside what windows saw, which functions follow less closely: taken for certain, what they miss would
     throw the first steps far off.
     """
-    numbers = lanes.join(model)
-
-    def place(channel: int) -> int:
-        return lanes.number_of(lambda m: noises(m)[channel].noise.raw)
-
-    places = [place(channel) for channel in range(len(model.channels))]
+    numbers, places = lanes.join(model), noise_places(lanes)
     trials = np.tile(numbers, (len(LARGER), 1))
     trials[:, places] += np.log(LARGER)[:, None]
     blocks = np.tile(np.arange(lanes.count), len(LARGER))
