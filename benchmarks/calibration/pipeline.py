@@ -40,6 +40,7 @@ from .page import write_part
 QUANTITIES = ("frequency", "amplitude", "function", "output")
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 SIGNALS, QUICK = 500, 6
+EVERY = 50  # fits after which what there is is written
 PLACES = 40
 SPAN, STD = 10.0, 10.0 / np.sqrt(12.0)  # of a record, and the standard deviation of times all over it
 LEAST = 0.3  # size of an envelope, whose typical one is √2: where it comes near zero there is no frequency
@@ -221,7 +222,7 @@ def report(shares: np.ndarray, seconds: np.ndarray, signals: list[Drawn], seed: 
     lines = [
         "# Calibration of the default call",
         "",
-        f"Made by `python -m benchmarks.calibration.pipeline --seed {seed} --out docs`.",
+        f"Made by `python -m benchmarks.calibration.pipeline --seed {seed} --signals {len(shares)} --out docs`.",
         "",
         f"{len(shares)} signals of one component in noise: the logarithm of the frequency is a Matérn process of order",
         "11/2, that of the amplitude a squared exponential, the envelope hardly changes; 100 to 400 rows at even or",
@@ -231,7 +232,8 @@ def report(shares: np.ndarray, seconds: np.ndarray, signals: list[Drawn], seed: 
         "Each is fitted by `SpectralGPRegressor(random_state=0).fit(t, y)`, which is told nothing of this.",
         "",
         f"The share of truths inside central bands, at {PLACES} places of each record, in gaps too, with standard",
-        "errors over signals; *output*: a new noisy value.",
+        "errors over signals. *Frequency*: that at which the signal turns. *Amplitude*: the standard deviation of the",
+        "process that the component is, of which a record shows one draw. *Output*: a new noisy value.",
         "",
         *table(Coverage.of(shares)),
         "",
@@ -312,10 +314,15 @@ def main(arguments: list[str] | None = None) -> int:
     count = options.signals or (QUICK if options.quick else SIGNALS)
     sg.cache_compilations()
     signals, shares, seconds = [draw(options.seed, number) for number in range(count)], [], []
-    for signal in track(signals, "fits"):
+    for done, signal in enumerate(track(signals, "fits"), start=1):
         clock = Clock()
         shares.append(below(signal))
         seconds.append(clock.cpu)
-    write(options.out, options.seed, signals, np.stack(shares), np.array(seconds))
+        if done % EVERY == 0 or done == count:  # what there is of a run that is stopped is written
+            write(options.out, options.seed, signals[:done], np.stack(shares), np.array(seconds))
     sys.stdout.write("\n".join(table(Coverage.of(np.stack(shares)))) + "\n")
     return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
