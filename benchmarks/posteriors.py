@@ -1,6 +1,6 @@
 """Reference posteriors of small data sets, and every way of inference against them.
 
-``python -m benchmarks.posteriors --out DIR`` writes ``results/posteriors/*.json`` and ``methods.md`` below a directory.
+``python -m benchmarks.posteriors --out DIR`` writes ``*.json`` and ``methods.md`` into ``results/posteriors`` below it.
 
 The reference is a long run of NUTS. An independent method must agree with it: tempered sequential Monte Carlo, from the
 prior to the posterior, written here in a few lines, with Hamiltonian moves of its own. Compared are readings: the
@@ -50,9 +50,9 @@ class Effort(NamedTuple):
 
     rows: int = 40
     steps: int = 400  # of Adam, to the optimum
-    warmup: int = 500
-    draws: int = 1500  # of each of four chains of the reference
-    particles: int = 600
+    warmup: int = 1000
+    draws: int = 6000  # of each of four chains of the reference
+    particles: int = 3000
     moves: int = 6  # of every particle at each temperature
     short: int = 250  # draws of each chain of the methods
 
@@ -328,7 +328,7 @@ def table(results: list[dict[str, Any]]) -> str:
     lines = [
         "# Ways of inference against reference posteriors",
         "",
-        "Made by `python -m benchmarks.posteriors --out docs`; the numbers are in `docs/results/posteriors`.",
+        "Made by `python -m benchmarks.posteriors --out docs`; the numbers are in the files beside this page.",
         "",
         "The reference is a long run of NUTS (four chains). Tempered sequential Monte Carlo, an independent method",
         "that goes from the prior to the posterior, must agree with it. Readings are logarithms of frequency,",
@@ -373,15 +373,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--only", nargs="*", default=None, help="problems to run")
     options = parser.parse_args(arguments)
     effort, results = QUICK if options.quick else Effort(), []
+    directory = options.out / "results" / "posteriors"
+    directory.mkdir(parents=True, exist_ok=True)
     for name, problem in problems(effort.rows).items():
         if options.only is not None and name not in options.only:
             continue
         results.append(one(name, problem, effort))
-        place = options.out / "results" / "posteriors" / f"{name.replace(' ', '-')}.json"
-        place.parent.mkdir(parents=True, exist_ok=True)
-        write_json(place, results[-1])
+        write_json(directory / f"{name.replace(' ', '-')}.json", results[-1])
         sys.stdout.write(f"{name}: {results[-1]['reference']}, {results[-1]['tempered']}\n")
-    replace_file(options.out / "methods.md", table(results).encode())
+    replace_file(directory / "methods.md", table(results).encode())
     return 0
 
 

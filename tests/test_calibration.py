@@ -8,8 +8,9 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from benchmarks.calibration import simulation
+from benchmarks.calibration import pipeline, simulation
 from benchmarks.calibration.__main__ import main
+from benchmarks.calibration.page import write_part
 from benchmarks.calibration.uniformity import CumulativeTest, chi_square, histogram, histogram_band, ranks
 from matplotlib.image import imread
 
@@ -108,3 +109,63 @@ def test_a_quick_run_writes_the_report(tmp_path, capsys):
     assert record["nuts"]["ranks"]["noise"] != record["control"]["ranks"]["noise"]
     assert "| frequency |" in (tmp_path / "calibration.md").read_text(encoding="utf-8")
     assert imread(tmp_path / "images" / "calibration.png").shape[1] > 1000
+
+
+# The default call
+
+
+def test_signals_turn_at_their_frequency():
+    """Positive, as many cycles as was said, none too fast for even rows; and outputs as noisy as was said."""
+    drawn = pipeline.draw(0, 0)
+    again = pipeline.draw(0, 0)
+    np.testing.assert_array_equal(drawn.y, again.y)
+    assert drawn.truth.shape == (4, pipeline.PLACES)
+    for number in range(8):
+        drawn = pipeline.draw(1, number)
+        cycles = np.mean(drawn.truth[0]) * pipeline.SPAN
+        assert np.all(drawn.truth[:2] > 0.0)
+        assert 4.0 < cycles < 120.0
+        if drawn.about["even"]:
+            assert np.max(drawn.truth[0]) < 0.5 * drawn.about["rows"] / (1.0 - 0.25) / pipeline.SPAN
+        # New outputs are as far from the function as the noise says.
+        size = np.std(drawn.truth[3] - drawn.truth[2])
+        assert 0.4 < size / (drawn.about["noise"] * np.std(drawn.y)) < 2.5
+
+
+def test_processes_have_their_covariance():
+    rng, x = np.random.default_rng(0), np.linspace(0.0, 3.0, 7)
+    for alike in (pipeline.squared_exponential, pipeline.three_halves, pipeline.eleven_halves):
+        draws = np.array([pipeline._process(rng, x, 0.8, alike) for _ in range(4000)])
+        np.testing.assert_allclose(np.cov(draws.T), alike(np.abs(x[:, None] - x) / 0.8), atol=0.08)  # 4 / √4000
+
+
+def test_coverage_counts_what_is_inside():
+    """Shares that are uniform are inside as often as the level says; those at the ends, and none, are outside."""
+    rng = np.random.default_rng(0)
+    found = pipeline.Coverage.of(rng.uniform(size=(400, 4, 50)))
+    np.testing.assert_allclose(found.share, np.broadcast_to(np.array(pipeline.LEVELS)[:, None], (4, 4)), atol=0.02)
+    np.testing.assert_allclose(found.error[2], np.sqrt(0.9 * 0.1 / 20_000), rtol=0.2)
+    outside = np.stack([np.full((4, 50), 0.99), np.full((4, 50), np.nan)])
+    np.testing.assert_array_equal(pipeline.Coverage.of(outside).share, 0.0)
+
+
+def test_parts_of_a_page_are_replaced_and_others_stay(tmp_path):
+    page = tmp_path / "page.md"
+    write_part(page, "one", "first")
+    write_part(page, "two", "second")
+    write_part(page, "one", "third")
+    text = page.read_text(encoding="utf-8")
+    assert "first" not in text
+    assert text.index("third") < text.index("second")
+    assert text.count("<!-- one -->") == 1
+
+
+@pytest.mark.slow
+def test_a_quick_run_of_the_default_call(tmp_path, capsys):
+    assert pipeline.main(["--quick", "--signals", "2", "--out", str(tmp_path)]) == 0
+    assert "| 90% |" in capsys.readouterr().out
+    record = json.loads((tmp_path / "results" / "calibration" / "pipeline.json").read_text())
+    assert len(record["inside_90"]["frequency"]) == 2
+    assert np.mean(record["inside_90"]["function"]) > 0.5
+    assert "# Calibration of the default call" in (tmp_path / "calibration.md").read_text(encoding="utf-8")
+    assert imread(tmp_path / "images" / "pipeline.png").shape[1] > 1000

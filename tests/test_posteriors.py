@@ -56,7 +56,7 @@ def test_comparison_of_draws():
 @pytest.mark.slow
 def test_it_runs(tmp_path):
     assert posteriors.main(["--quick", "--only", "two tones", "--out", str(tmp_path)]) == 0
-    page = (tmp_path / "methods.md").read_text()
+    page = (tmp_path / "results" / "posteriors" / "methods.md").read_text()
     assert "## two tones" in page
     assert "| NUTS, diagonal |" in page
     assert (tmp_path / "results" / "posteriors" / "two-tones.json").exists()

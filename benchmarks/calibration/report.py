@@ -17,6 +17,7 @@ from spectrogp import __version__
 from spectrogp.plots import COLOURS, STYLE
 
 from ..measure import processor
+from .page import write_part
 from .simulation import QUANTITIES, Result, Settings, problem
 from .uniformity import CumulativeTest, chi_square, histogram, histogram_band, ranks
 
@@ -220,7 +221,7 @@ def write(out: Path, right: Verdict, wrong: Verdict, settings: Settings, seed: i
         directory.mkdir(parents=True, exist_ok=True)
     with matplotlib.rc_context(STYLE):
         picture(right, wrong, settings).savefig(out / "images" / "calibration.png")
-    (out / "calibration.md").write_text(report(right, wrong, settings, about), encoding="utf-8")
+    write_part(out / "calibration.md", "sampler", report(right, wrong, settings, about))
     (out / "results" / "calibration" / "results.json").write_text(_json(content), encoding="utf-8")
 
 

@@ -22,6 +22,7 @@ from ..initialise import (
 from ..kernels import Sum
 from ..models import ChannelGP, Data, Lanes, MarkovGP
 from ..posterior import Posterior
+from .integrated import with_likeliest_noise, with_sizes
 from .long import fit_long
 from .mixture import mixture, without_offset
 from .roughness import smooth_or_rough
@@ -36,8 +37,9 @@ from .rungs import (
     at_optimum,
     climb,
     frequencies,
+    further_along,
     most_evidence,
-    noises,
+    noise_places,
     resettled,
     resmoothed,
     settled,
@@ -103,12 +105,14 @@ def fit_markov(
         if len(data) == 1:
             every = [_with_doubtful_background(rungs, doubtful, work) for rungs in every]
         rungs = max(every, key=lambda rungs: rungs[0].evidence)
+    top, parts = rungs[0], []
+    if draws > 1:
+        parts = [with_likeliest_noise(part, work.rng) for rung in rungs for part in with_sizes(rung)]
     if np.any(inside):
-        rungs = [_for_single_rows(rung, inside) for rung in rungs]
-    top = rungs[0]
+        top, *parts = (_for_single_rows(rung, inside) for rung in (top, *parts))
     offset = np.array([float(one.offset.value) for one in top.model.channels])
     centred = without_offset(top.model)
-    posterior = Posterior.at_point(centred) if draws == 1 else mixture(rungs, draws, work)
+    posterior = mixture(parts, draws, work) if parts else Posterior.at_point(centred)
     fitted, whole = (sum(part.size for part in parts) for parts in (data, given))
     history = np.asarray(top.optimum.history) / fitted
     unfinished = _unfinished(top.optimum)
@@ -179,9 +183,9 @@ def _fit_short(initial: InitialValues, data: Channels, n_starts: int, work: Work
         kept += finished(candidates[-1])
     if len(scales) == 1:
         kept = [(resettled(work, rung), start) for rung, start in kept]
-    ladders = [along_ladder(rung, first, len(scales), other_of(start), work) for rung, start in kept]
-    highest = max(ladders, key=lambda rungs: max(rung.evidence for rung in rungs.values()))
-    return _that_count(list(highest.values()), work)
+    ladders = [(along_ladder(rung, first, len(scales), other_of(start), work), start) for rung, start in kept]
+    highest, start = max(ladders, key=lambda pair: max(rung.evidence for rung in pair[0].values()))
+    return _that_count(list(further_along(highest, len(scales), other_of(start), work).values()), work)
 
 
 def _that_count(rungs: list[Rung], work: Work) -> list[Rung]:
@@ -325,7 +329,6 @@ def _means(data: Data, rows: np.ndarray) -> tuple[Data, float]:
 def _for_single_rows(rung: Rung, inside: tuple[float, ...]) -> Rung:
     """A fit to means of rows as one of single rows: the noise has in it what the means hide."""
     numbers = rung.optimum.numbers.copy()
-    for k, hidden in enumerate(inside):
-        place = rung.lanes.number_of(lambda m: noises(m)[k].noise.raw)  # noqa: B023
+    for place, hidden in zip(noise_places(rung.lanes), inside, strict=True):
         numbers[place] = 0.5 * np.log(np.exp(2.0 * numbers[place]) + hidden)
     return rung._replace(optimum=rung.optimum._replace(numbers=numbers))

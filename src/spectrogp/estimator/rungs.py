@@ -18,6 +18,7 @@ THEN, LAST = 6, 25  # steps of Newton's method: after a change of the prior, and
 LARGER = 2.0 ** np.arange(8)  # times the noise that was found, with which a search may begin
 PSEUDO = 2.0  # knots that the prior of an amplitude counts as: its logarithm has a standard deviation of one half
 RISES = 0.1  # nats of evidence that amplitudes nearer to the likeliest must gain to be improved again
+NEARLY = 2.5  # nats below the best at which a rung of a ladder still has neighbours that count in a mixture
 SAME = 0.01  # error of the logarithm of a frequency that functions of another lengthscale follow
 FITTED = 50.0  # nats that a fitted frequency counts for, where it is to be followed
 
@@ -80,18 +81,22 @@ def noises(model: Any) -> tuple[Any, ...]:
     return model.likelihoods if isinstance(model, ChannelGP) else (model.likelihood,)
 
 
+def noise_places(lanes: Lanes) -> np.ndarray:
+    """The places of the noise of every channel in the vector of all numbers."""
+
+    def place(channel: int) -> int:
+        return lanes.number_of(lambda m: noises(m)[channel].noise.raw)
+
+    return np.array([place(channel) for channel in range(len(lanes.model.channels))])
+
+
 def with_likely_noise(lanes: Lanes, model: MarkovGP | ChannelGP) -> MarkovGP | ChannelGP:
     """A model to begin with, whose noise has in it what it does not explain yet.
 
     Noise is found beside what windows saw, which functions follow less closely: taken for certain, what they miss would
     throw the first steps far off.
     """
-    numbers = lanes.join(model)
-
-    def place(channel: int) -> int:
-        return lanes.number_of(lambda m: noises(m)[channel].noise.raw)
-
-    places = [place(channel) for channel in range(len(model.channels))]
+    numbers, places = lanes.join(model), noise_places(lanes)
     trials = np.tile(numbers, (len(LARGER), 1))
     trials[:, places] += np.log(LARGER)[:, None]
     blocks = np.tile(np.arange(lanes.count), len(LARGER))
@@ -191,6 +196,25 @@ def along_ladder(
             rises = rungs[at].evidence > rungs[at - direction].evidence
         if abs(at - k) > 1:  # it rose at least once: the other side lies lower
             break
+    return rungs
+
+
+def further_along(
+    rungs: dict[int, Rung], count: int, other: Callable[[Any, int], tuple[Lanes, Any]], work: Work
+) -> dict[int, Rung]:
+    """With the rungs on both sides of those of a ladder, as long as they are nearly as likely as the best."""
+    rungs = dict(rungs)
+    for direction, end in ((-1, min(rungs)), (1, max(rungs))):
+        at = end
+        while 0 <= at + direction < count and not work.spent:
+            least = max(rung.evidence for rung in rungs.values()) - NEARLY
+            if not rungs[at].evidence > least:
+                break
+            found = at_optimum(work, *other(rungs[at].model, at + direction), least)
+            if found is None:
+                break
+            at += direction
+            rungs[at] = settled(work, found)
     return rungs
 
 

@@ -1,5 +1,6 @@
 """Inference: optimisers, samplers and approximations of posteriors, for any model."""
 
+from .arrow import Arrow
 from .bends import Curvature
 from .diagnosis import Diagnosis, ReadingCheck, diagnose
 from .diagnostics import bulk_ess, check, mean_error, rhat, std_error, tail_ess, to_arviz
@@ -25,6 +26,7 @@ __all__ = [
     "AbstractSampler",
     "AbstractStep",
     "Adam",
+    "Arrow",
     "Curvature",
     "Diagnosis",
     "Draw",
