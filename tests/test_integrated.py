@@ -38,7 +38,10 @@ def amplitude(rung):
 
 
 def test_sizes_are_what_searches_find(rung, work):
-    """Each is where a search with its prior ends, and has that evidence, but for what is no parabola."""
+    """Each is where a search with its prior ends, and has that evidence, but for what is no parabola.
+
+    That is of third order: a tenth of the evidence that a size loses to the rung, at most.
+    """
     found = integrated.with_sizes(rung)
     assert found[0] is rung
     assert len(found) >= 3
@@ -50,7 +53,7 @@ def test_sizes_are_what_searches_find(rung, work):
         away = one.optimum.numbers - searched.optimum.numbers
         spread = np.std(searched.optimum.factor.draw(np.random.default_rng(0), 400, border=True), axis=0)
         assert np.sqrt(np.mean((away / spread) ** 2)) < 0.3  # standard deviations
-        assert one.evidence == pytest.approx(searched.evidence, abs=0.2)
+        assert one.evidence == pytest.approx(searched.evidence, abs=0.1 * (rung.evidence - one.evidence))
         assert one.evidence > rung.evidence - integrated.NEGLIGIBLE
 
 

@@ -177,6 +177,7 @@ INSTANCES = {
     posterior.Spectrogram: lambda: posterior.Spectrogram(X, FREQUENCY),
     inference.NUTS: lambda: inference.NUTS(warmup=20, chains=2, leapfrogs=2),
     inference.SGHMC: lambda: inference.SGHMC(warmup=20, chains=2, thin=2),
+    inference.Arrow: lambda: arrow(),
     inference.Curvature: lambda: inference.newton(lanes(), lanes().join(markov()), steps=2).curvature,
     inference.Optimum: lambda: inference.newton(lanes(), lanes().join(markov()), steps=2),
     inference.Target: lambda: target()[0],
@@ -189,6 +190,11 @@ for _case in zoo.KERNELS:
     INSTANCES.setdefault(type(_case.kernel(1)), partial(_case.kernel, 1))
 
 
+def arrow():
+    at = inference.newton(lanes(), lanes().join(markov()), steps=2)
+    return inference.Arrow.of(lanes(), at.curvature.H, lanes().log_prior(at.numbers)[2])
+
+
 def wave_noise(X):
     return wave(X)[:, 0]
 
@@ -196,6 +202,11 @@ def wave_noise(X):
 # How to call each method, by the class that has it or a base of that class. Properties are read without being told.
 READING = {"__call__": lambda reading: reading(models.ExactGP(mixture(), 0.3))}
 CALLS = {
+    inference.Arrow: {
+        "of": lambda factor: arrow(),
+        "solve": lambda factor: factor.solve(np.ones(len(factor.order) + len(factor.corner))),
+        "draw": lambda factor: factor.draw(np.random.default_rng(0), 3, border=True),
+    },
     inference.Curvature: {"stretched": lambda known: known.stretched(2.0 * np.ones(known.seen.shape))},
     parameters.AbstractRandom: {
         "__call__": lambda functions: functions(X),
