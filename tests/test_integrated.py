@@ -107,9 +107,12 @@ def test_a_ladder_goes_on_while_rungs_are_nearly_as_likely(rung, work):
         patched.setattr(Stub, "model", property(lambda self: self.optimum))
         climbed = rungs.along_ladder(Stub(None, 5), 5, 11, other, work)
         assert sorted(climbed) == [4, 5, 6]
+        # Two more on either side, of as many as there are.
+        assert sorted(rungs.further_along(climbed, 11, other, work)) == list(range(2, 9))
+        assert sorted(rungs.further_along(climbed, 8, other, work)) == list(range(2, 8))
         # A rung 2.1 nats below still has a neighbour that is looked at; that one, 2.8 below, has none.
+        patched.setattr(rungs, "FURTHER", 9)
         assert sorted(rungs.further_along(climbed, 11, other, work)) == list(range(1, 10))
-        assert sorted(rungs.further_along(climbed, 8, other, work)) == list(range(1, 8))
 
 
 def test_noise_is_that_of_the_largest_evidence(rung, work):

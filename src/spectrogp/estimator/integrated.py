@@ -77,13 +77,14 @@ def with_likeliest_noise(rung: Rung, rng: np.random.Generator) -> Rung:
     places, H = noise_places(lanes), optimum.curvature.H
     moves = optimum.factor.draw(rng, DRAWS, border=False)[:, lanes.members]
     told = np.einsum("sbp,bpq,sbq->b", moves, H, moves, optimize=True) / DRAWS
-    shares = _shares(rung, np.exp(optimum.numbers[places]))
+    own = lanes.members == places[:, None]
+    shares = _shares(rung, np.exp(optimum.numbers[places]), np.einsum("bpp,bp->b", H, own))
     pull = np.zeros(len(optimum.numbers))
     pull[places] = told * shares
     move = optimum.factor.solve(pull)
-    own = lanes.members == places[:, None]
-    fallen = np.where(own[:, :, None] | own[:, None], 1.0, np.exp(-2.0 * shares * move[places])[:, None, None])
-    known = optimum.curvature._replace(H=H * fallen)
+    # From both sides, by no more than one: then what was positive beside the prior stays so.
+    fallen = np.where(own, 1.0, np.minimum(np.exp(-shares * move[places]), 1.0)[:, None])
+    known = optimum.curvature._replace(H=H * fallen[:, :, None] * fallen[:, None])
     factor = Arrow.of(lanes, known.H, lanes.log_prior(optimum.numbers)[2])
     moved = optimum._replace(
         numbers=optimum.numbers + move,
@@ -94,9 +95,20 @@ def with_likeliest_noise(rung: Rung, rng: np.random.Generator) -> Rung:
     return rung._replace(optimum=moved)
 
 
-def _shares(rung: Rung, noise: np.ndarray) -> np.ndarray:
-    """How much of what rows of blocks ``[b]`` tell of functions goes with the noise, and not with known errors."""
+def _shares(rung: Rung, noise: np.ndarray, told: np.ndarray) -> np.ndarray:
+    """How much of what rows of blocks ``[b]`` tell of functions goes with the noise.
+
+    Of rows of noise σ² whose variance given those before is S functions are told 1/S: known errors have a part of S,
+    and processes that change from row to row, as red noise does. Of log σ they tell 2 (σ²/S)².
+
+    Args:
+        rung: At its optimum.
+        noise: Standard deviations ``[b]``.
+        told: Of their logarithms, by the rows ``[b]``.
+    """
     timeline = rung.lanes.timeline
     variance = noise**2 + timeline.error**2
     precision = np.where(timeline.weight > 0, 1.0 / variance, 0.0)
-    return np.asarray(np.sum(precision * noise**2 / variance, axis=0) / np.sum(precision, axis=0))
+    beside_errors = np.sum(precision * noise**2 / variance, axis=0) / np.sum(precision, axis=0)
+    rows = np.sum(timeline.weight, axis=0)
+    return np.asarray(np.minimum(beside_errors, np.sqrt(np.maximum(told, 0.0) / (2.0 * rows))))

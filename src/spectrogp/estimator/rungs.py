@@ -19,6 +19,7 @@ LARGER = 2.0 ** np.arange(8)  # times the noise that was found, with which a sea
 PSEUDO = 2.0  # knots that the prior of an amplitude counts as: its logarithm has a standard deviation of one half
 RISES = 0.1  # nats of evidence that amplitudes nearer to the likeliest must gain to be improved again
 NEARLY = 2.5  # nats below the best at which a rung of a ladder still has neighbours that count in a mixture
+FURTHER = 2  # rungs, on either side: of more that are as likely bands are as wide
 SAME = 0.01  # error of the logarithm of a frequency that functions of another lengthscale follow
 FITTED = 50.0  # nats that a fitted frequency counts for, where it is to be followed
 
@@ -202,11 +203,11 @@ def along_ladder(
 def further_along(
     rungs: dict[int, Rung], count: int, other: Callable[[Any, int], tuple[Lanes, Any]], work: Work
 ) -> dict[int, Rung]:
-    """With the rungs on both sides of those of a ladder, as long as they are nearly as likely as the best."""
+    """With some rungs on both sides of those of a ladder, as long as they are nearly as likely as the best."""
     rungs = dict(rungs)
     for direction, end in ((-1, min(rungs)), (1, max(rungs))):
         at = end
-        while 0 <= at + direction < count and not work.spent:
+        while 0 <= at + direction < count and abs(at - end) < FURTHER and not work.spent:
             least = max(rung.evidence for rung in rungs.values()) - NEARLY
             if not rungs[at].evidence > least:
                 break
