@@ -12,7 +12,7 @@ from scipy.special import gammainc
 
 import spectrogp as sg
 from spectrogp.estimator import fitting
-from spectrogp.initialise import common_frequency, find_initial_values, find_lines, fit_null, nyquist
+from spectrogp.initialise import along, common_frequency, find_initial_values, find_lines, fit_null, nyquist
 from spectrogp.initialise.background import _Search
 from spectrogp.initialise.beside import smooth_walk
 from spectrogp.initialise.covariance import Covariance, Likelihoods, Null, Process, _step
@@ -381,6 +381,27 @@ def test_ups_and_downs_of_a_slow_process_are_no_component(seed):
     both = find_initial_values(t, y + 0.6 * np.cos(2 * np.pi * t / 35.0))
     assert both.found.tolist() == [True, True]
     np.testing.assert_allclose(np.min(np.median(both.frequency[..., 0], axis=0)), 1.0 / 35.0, rtol=0.1)
+
+
+def test_a_path_that_follows_the_background_gives_way_to_a_band(monkeypatch):
+    """A slow process stronger than what oscillates above it: one path follows the one first, and then the other."""
+    rng = np.random.default_rng(3)
+    t = np.arange(280.0)
+    lag = np.abs(t[:, None] - t)
+    grows = 0.1 + 0.35 * (t / 280.0) ** 2
+
+    def smooth(length):
+        return (1.0 + np.sqrt(3.0) * lag / length) * np.exp(-np.sqrt(3.0) * lag / length)
+
+    K = 0.64 * smooth(42.0) + np.outer(grows, grows) * smooth(25.0) * np.cos(2.0 * np.pi * 0.095 * lag)
+    y = np.linalg.cholesky(K + 1e-9 * np.eye(280)) @ rng.normal(size=280) + 0.06 * rng.normal(size=280)
+    found = find_initial_values(t, y)
+    assert found.found.sum() == 1
+    np.testing.assert_allclose(found.frequency, 0.095, rtol=0.05)
+    assert np.any(found.background_lengthscale > 30.0)
+    monkeypatch.setattr(along, "_or_band", lambda record, kept, null, worth: (kept, null, worth))
+    path = find_initial_values(t, y).frequency[:, 0, 0]
+    assert np.min(path) < 0.095 / 2.0 < np.max(path)
 
 
 def test_a_band_has_the_frequency_of_its_process():

@@ -125,6 +125,8 @@ def _windows_first(
 ) -> Choice:
     """Components seen through windows, as far as they are there, and lines in what they leave over."""
     kept, null, worth = _there(record, view.components, np.zeros_like(record.y), bent, count is not None)
+    if count is None:
+        kept, null, worth = _or_band(record, kept, null, worth)
     kept, null, worth = _with_overtones(record, kept, np.zeros_like(record.y), null, worth, limit)
     if count is not None or len(kept) == most:
         return Choice(View(view.centres, kept), None, null, worth)
@@ -285,6 +287,28 @@ def _band(
             if best is None or likelihood > best[2]:
                 best = _of_process(component, found.processes[-1]), found, likelihood
     return best
+
+
+def _or_band(record: Record, kept: list[Component], null: Null, worth: float) -> tuple[list[Component], Null, float]:
+    """The same with a process of a band instead of the strongest component, if that is no path of it.
+
+    Where slow ups and downs are stronger than what oscillates a path may follow these, and the other one where it is
+    stronger: a single function of two things. A process of its band beside a slow one explains both.
+    """
+    if not kept:
+        return kept, null, worth
+    strongest = max(kept, key=lambda component: float(np.var(component.signal)))
+    others = [component for component in kept if component is not strongest]
+    signal = _sum(others, record)
+    found = _band(record, [strongest], signal, record.null(signal)[0])
+    if strongest.harmonics > 1 or found is None:
+        return kept, null, worth
+    band, beside, likelihood = found
+    likelihood -= sum(component.cost for component in others)
+    elsewhere = np.abs(np.log(strongest.frequency / band.frequency))[strongest.gain > 0] > np.log(2.0)
+    if likelihood > worth + SURE and np.mean(elsewhere) > 0.5:
+        return [*others, band._replace(signal=np.zeros_like(record.y))], beside, likelihood
+    return kept, null, worth
 
 
 def _of_process(component: Component, process: Process) -> Component:
