@@ -7,7 +7,7 @@ import pytest
 
 import spectrogp as sg
 from spectrogp.estimator import labels_of
-from spectrogp.estimator.units import Units, shown_along, shown_units
+from spectrogp.estimator.units import Shown, Units, shown_along, shown_units
 
 pytestmark = pytest.mark.usefixtures("compile_quickly")
 
@@ -167,7 +167,7 @@ def test_frequencies_are_told_in_the_unit_that_is_shown():
     assert shown.name == "year"
     assert 0.1 * shown.size == pytest.approx(0.1 / 2000.0 * 365.25)
     assert shown_along("when", True, 20 * 365.25, units(2000.0), "hour").frequency == "cycles per hour"
-    assert shown_along("time (s)", False, 3.0, units(2.0)) == ("s", 0.5, -3.0)
+    assert shown_along("time (s)", False, 3.0, units(2.0)) == Shown("s", 0.5, -3.0)
     assert shown_along("time (s)", False, 3.0, units(2.0)).frequency == "Hz"
 
 

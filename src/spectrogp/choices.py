@@ -44,6 +44,11 @@ LIKELIHOODS = {
     "gaussian": "normal noise",
     "student": "Student-t noise: outliers do not pull the function",
 }
+TRANSFORMS = {
+    "auto": "logarithms of outputs where these are likelier: what goes up and down grows with the level",
+    "none": "outputs as they are",
+    "log": "logarithms of outputs: components multiply",
+}
 UNITS = {
     "year": 365.25,
     "day": 1.0,

@@ -18,7 +18,18 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from ..choices import APPROXIMATIONS, EXPERIMENTS, FORMATS, INFERENCES, KERNELS, LIKELIHOODS, SCALINGS, TABLES, UNITS
+from ..choices import (
+    APPROXIMATIONS,
+    EXPERIMENTS,
+    FORMATS,
+    INFERENCES,
+    KERNELS,
+    LIKELIHOODS,
+    SCALINGS,
+    TABLES,
+    TRANSFORMS,
+    UNITS,
+)
 from . import terminal
 from .printing import print_found, print_numbers, print_paths, print_summary, print_warnings
 
@@ -143,6 +154,10 @@ def fit(
     inference: Inference = None,
     approximation: Approximation = None,
     likelihood: Likelihood = None,
+    transform: Annotated[
+        str | None,
+        typer.Option(help=f"Of the outputs: one of {', '.join(TRANSFORMS)}.", show_default="auto: log if likelier"),
+    ] = None,
     highest_frequency: Annotated[
         float | None,
         typer.Option(help="Where the search ends, in cycles per unit.", show_default="where the times tell no more"),
@@ -174,7 +189,7 @@ def fit(
         from . import tables, work
 
         chosen: dict[str, Any] = {"kernel": kernel, "n_components": components, "inference": inference}
-        chosen |= {"approximation": approximation, "likelihood": likelihood}
+        chosen |= {"approximation": approximation, "likelihood": likelihood, "target_transform": transform}
         chosen |= {"n_starts": starts, "highest_frequency": highest_frequency}
         settings = {name: value for name, value in chosen.items() if value is not None}
         _prepare(out)

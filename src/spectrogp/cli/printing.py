@@ -38,18 +38,20 @@ def print_found(found: dict[str, Any], shown: Shown) -> None:
         ]
         for number, start in enumerate(starts, 1)
     ]
-    terminal.say_table(["start", shown.head, f"amplitude σ ({shown.columns.y})", "gain (nats)", "seen at"], rows)
+    terminal.say_table(["start", shown.head, f"amplitude σ ({found['outputs']})", "gain (nats)", "seen at"], rows)
 
 
 def print_summary(summary: dict[str, Any], shown: Shown) -> None:
     """The components, and the quality of the fit."""
     import numpy as np
 
-    from ..estimator import said_of_blocks
+    from ..estimator import said_of_blocks, said_of_transform
     from ..initialise import show_range
 
+    if said := said_of_transform(summary["diagnostics"]):
+        terminal.say(said)
     level = f"{100.0 * summary['level']:.3g} %"
-    head = ["component", shown.head, f"median {level} band", f"amplitude σ ({summary['data']['y']})"]
+    head = ["component", shown.head, f"median {level} band", f"amplitude σ ({summary['found']['outputs']})"]
     rows = []
     for number, entry in enumerate(summary["components"], 1):
         periods = shown.period and "period" in entry

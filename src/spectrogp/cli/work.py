@@ -97,9 +97,10 @@ def shown_for(given: Rows, looks: Looks) -> Shown:
     )
 
 
-def found(initial: InitialValues, shown: Shown) -> dict[str, Any]:
+def found(initial: InitialValues, shown: Shown, *, log: bool = False) -> dict[str, Any]:
     """What was found in the data before a fit, as plain values, in the units that frequencies are shown in.
 
+    Amplitudes are those of the outputs, or of their logarithms (``log``).
     The gain is the log likelihood, in nats, that a component adds to noise, less what chance would; zero where nothing
     significant was found, and the fit begins there for want of better.
     """
@@ -118,7 +119,13 @@ def found(initial: InitialValues, shown: Shown) -> dict[str, Any]:
                 "seen": float(np.mean(seen)),
             }
         )
-    return {"rows": int(initial.rows), "band": (initial.band * sizes).tolist(), "components": components}
+    fitted = f"log {shown.columns.y}" if log else shown.columns.y
+    return {
+        "rows": int(initial.rows),
+        "outputs": fitted,
+        "band": (initial.band * sizes).tolist(),
+        "components": components,
+    }
 
 
 def fit_table(
@@ -159,7 +166,7 @@ def fit(
             names=(*given.columns.x, given.columns.y),
             unit=shown.asked_for,
             checkpoint=checkpoint,
-            on_found=lambda initial: on_found(found(initial, shown), shown),
+            on_found=lambda initial: on_found(found(initial, shown, log=estimator.target_transform == "log"), shown),
         )
     return Fitted(estimator, given, shown, time.perf_counter() - began, _sentences(caught))
 
@@ -182,7 +189,8 @@ def summary(fitted: Fitted, report: Report) -> dict[str, Any]:
     """Everything about a fit that is worth a line, as plain values."""
     estimator, given = fitted.estimator, fitted.given
     settings, columns = estimator.get_params(), given.columns
-    chosen = ("kernel", "n_components", "inference", "approximation", "likelihood", "n_starts")
+    chosen = ("kernel", "n_components", "inference", "approximation", "likelihood", "n_starts", "target_transform")
+    log = estimator.diagnostics_["target_transform"] == "log"
     highest = settings["highest_frequency"]
     return {
         "spectrogp": __version__,
@@ -190,7 +198,7 @@ def summary(fitted: Fitted, report: Report) -> dict[str, Any]:
         "settings": {name: settings[name] for name in chosen}
         | {"highest_frequency": None if highest is None else np.asarray(highest).tolist()},
         "seed": settings["random_state"],
-        "found": found(estimator.initial_values_, fitted.shown),
+        "found": found(estimator.initial_values_, fitted.shown, log=log),
         **plots.summary(report),
         "steps": estimator.n_iter_,
         "diagnostics": estimator.diagnostics_,

@@ -2,7 +2,15 @@
 
 from .choice import Choice, Rung
 from .regressor import SpectralGPRegressor
-from .reporting import columns_of, inputs_along, labels_of, local_functions, said_of_blocks, view_along
+from .reporting import (
+    columns_of,
+    inputs_along,
+    labels_of,
+    local_functions,
+    said_of_blocks,
+    said_of_transform,
+    view_along,
+)
 from .settings import Settings
 from .times import with_times
 from .units import shown_units
@@ -17,6 +25,7 @@ __all__ = [
     "labels_of",
     "local_functions",
     "said_of_blocks",
+    "said_of_transform",
     "shown_units",
     "view_along",
     "with_times",

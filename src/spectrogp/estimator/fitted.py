@@ -6,19 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from ..core import as_level, as_numbers, at_least, naming
 from ..files import FilePath, save
 from ..models import Data
 from ..parameters import summary
-from ..posterior import Band, Posterior, Prediction, Spectrogram
+from ..posterior import Band, Posterior, Spectrogram
 from .beyond import finite, say_if_far
 from .channels import ChannelsMixin, by_channel
 from .diagnosing import DiagnosisMixin
-from .reporting import averaged_over, oscillations, report, said_of_blocks
-from .times import like, numbers_of
-from .units import Units
+from .inside import InsideMixin
+from .reporting import averaged_over, oscillations, report, said_of_blocks, said_of_transform
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from .choice import Choice
 
 
-class FittedMixin(ChannelsMixin, DiagnosisMixin):
+class FittedMixin(InsideMixin, ChannelsMixin, DiagnosisMixin):
     """Predictions, frequencies, components, reports and files of a fitted estimator."""
 
     n_draws: int
@@ -36,14 +35,10 @@ class FittedMixin(ChannelsMixin, DiagnosisMixin):
     model_: Any
     data_: Any
     posterior_: Posterior
-    averaged_: Posterior | None
     initial_values_: InitialValues
     choice_: Choice | None
     diagnostics_: dict[str, Any]
     warnings_: list[str]
-    times_: np.ndarray
-    X_origin_: tuple[Any, ...]
-    X_mean_: np.ndarray
     X_scale_: np.ndarray
     y_mean_: Any
     y_scale_: Any
@@ -74,7 +69,8 @@ class FittedMixin(ChannelsMixin, DiagnosisMixin):
         return_cov : bool, default=False
             Whether to give their joint covariance too (one of the two).
         noise : bool, default=True
-            Whether deviations, covariances and intervals are those of new outputs, or of the function behind them.
+            Whether answers are those of new outputs, or of the function behind them. With logarithms
+            (``target_transform``) that is the median of outputs, given the function: e to the power of what was fitted.
         interval : float or None
             Probability of a central interval whose ends are given too. They are quantiles of the mixture over all
             draws: 1.645 deviations from the mean are 90 % of a normal distribution only.
@@ -87,19 +83,22 @@ class FittedMixin(ChannelsMixin, DiagnosisMixin):
         """
         if return_std and return_cov:
             raise RuntimeError("ask for return_std or for return_cov, not for both")
-        rows = self._inputs(X)
+        rows, units = self._inputs(X), self._units
         level = None if interval is None else as_level(interval)
-        inside = self._inside(rows, level=level)  # which refuses what lies too far for any answer
+        inside = self._inside(rows, level=level, exponent=units.exponent)  # refuses what lies too far for any answer
         # Rows that are conditioned on neighbours are held by their neighbourhoods.
         say_if_far(rows, np.asarray(getattr(self.data_, "data", self.data_).X))
-        answer = [self.y_mean_ + self.y_scale_ * inside.function.mean]
+        (shift, factor), moments = units.linear, inside.output if noise else inside.function
+        answer = [shift + factor * moments.mean]
         if return_cov:
-            covariance = self._predictive.covariance(self.data_, rows, noise=noise, max_draws=averaged_over(self))
-            answer.append(self.y_scale_**2 * finite(covariance))
+            covariance = self._predictive.covariance(
+                self.data_, rows, noise=noise, exponent=units.exponent, max_draws=averaged_over(self)
+            )
+            answer.append(factor**2 * finite(covariance))
         if return_std:  # the deviation is scaled, not the variance: that of tiny outputs would be zero
-            answer.append(self.y_scale_ * (inside.output if noise else inside.function).std)
+            answer.append(factor * moments.std)
         if inside.bands is not None:
-            answer += [self.y_mean_ + self.y_scale_ * end for end in inside.bands[int(noise)][1:]]
+            answer += [units.told(end) for end in inside.bands[int(noise)][1:]]
         return tuple(answer) if len(answer) > 1 else answer[0]
 
     def log_predictive_density(self, X: Any, y: Any, error: Any = None) -> np.ndarray:
@@ -159,13 +158,13 @@ class FittedMixin(ChannelsMixin, DiagnosisMixin):
                 parts = [self.channel(k)._inside(rows) for k in range(self.n_channels_)]
                 variance = [part.output.variance - part.function.variance for part in parts]
                 draws = draws + np.sqrt(np.stack(variance, axis=-1)) * rng.normal(size=draws.shape)
-            return np.moveaxis(self.y_mean_ + self.y_scale_ * draws, 0, -1)
+            return np.moveaxis(self._units.told(draws), 0, -1)
         seed = int(rng.randint(np.iinfo(np.int32).max))
         draws = finite(self._predictive.draw(self.data_, rows, key=seed, num_samples=int(n_samples)))
         if noise:
             inside = self._inside(rows)
             draws = draws + np.sqrt(inside.output.variance - inside.function.variance) * rng.normal(size=draws.shape)
-        return np.asarray(self.y_mean_ + self.y_scale_ * draws.T)
+        return np.asarray(finite(self._units.told(draws.T)))
 
     # Frequencies and components
 
@@ -185,11 +184,13 @@ class FittedMixin(ChannelsMixin, DiagnosisMixin):
         band : Band
             Mean, lower and upper end, [n, a] each for a components, of which the background (a trend, red noise, their
             sum) is the last if there is one; data frames where X is one; [n, a, c] for c channels. The means add up to
-            ``predict(X)`` less the mean of the outputs.
+            ``predict(X)`` less the mean of the outputs. With logarithms (``target_transform``) they are
+            the factors by which components multiply outputs: geometric means, whose product times exp(``y_mean_``) is
+            the geometric mean of the function.
         """
         rows = self._inputs(X)
         band = self._predictive.components(self.data_, rows, as_level(level), max_draws=averaged_over(self))
-        return self._labelled(X, band.map(lambda part: self.y_scale_ * finite(part)))
+        return self._labelled(X, band.map(lambda part: self._units.factors(finite(part))))
 
     def instantaneous_frequency(self, X: Any, level: float = 0.9) -> Band:
         """The local frequency of every component.
@@ -217,6 +218,8 @@ class FittedMixin(ChannelsMixin, DiagnosisMixin):
     @by_channel
     def spectrogram(self, X: Any, frequency: Any, *, axis: int | None = None, level: float = 0.9) -> Band:
         """The spectrogram: a two-sided density, whose integral over all frequencies is the variance of the function.
+
+        With logarithms (``target_transform``) that of these: relative, and without a unit.
 
         Parameters
         ----------
@@ -313,7 +316,8 @@ class FittedMixin(ChannelsMixin, DiagnosisMixin):
     def summary(self) -> str:
         """What was found, warnings, scores of rows left out, all parameters (standardised), what draws are worth."""
         check_is_fitted(self)
-        parts = [self.initial_values_, *([] if self.choice_ is None else [self.choice_])]
+        told = said_of_transform(self.diagnostics_)
+        parts = [*([told] if told else []), self.initial_values_, *([] if self.choice_ is None else [self.choice_])]
         if self.warnings_:
             parts.append("\n".join(f"warning: {sentence}" for sentence in self.warnings_))
         if "block_out" in self.diagnostics_:
@@ -338,56 +342,3 @@ class FittedMixin(ChannelsMixin, DiagnosisMixin):
         """
         check_is_fitted(self)
         save(path, self)
-
-    # Inside
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "model_")
-
-    @property
-    def _predictive(self) -> Posterior:
-        """What predictions mix over: the draws, or the optimum, of several fits if there are some."""
-        if self.diagnostics_.get("predictions") != "optimum":
-            return self.posterior_
-        return Posterior.at_point(self.model_) if self.averaged_ is None else self.averaged_
-
-    @property
-    def _units(self) -> Units:
-        return Units(self.X_mean_, self.X_scale_, self.y_mean_, self.y_scale_)
-
-    def _inputs(self, X: Any) -> np.ndarray:
-        """Standardised inputs."""
-        check_is_fitted(self)
-        X, columns, _ = numbers_of(X, self.X_origin_, single=self.n_features_in_ == 1)
-        with naming("X"):
-            X = validate_data(self, X, dtype=np.float64, reset=False)
-        times = np.isin(np.arange(X.shape[1]), columns)
-        if np.any(times != self.times_):
-            column = int(np.argmax(times != self.times_))
-            kinds = ("times", "numbers") if self.times_[column] else ("numbers", "times")
-            raise ValueError(f"column {column} of X held {kinds[0]} in fit, but holds {kinds[1]} now")
-        return self._units.inputs(X)
-
-    def _predicted(self, rows: np.ndarray, error: Any = 0.0, y: Any = None, level: float | None = None) -> Prediction:
-        """Predictions at standardised inputs, in the units of the data; ``error`` and ``y`` are in these too."""
-        return self._units.prediction(self._inside(rows, error, y, level))
-
-    def _inside(self, rows: np.ndarray, error: Any = 0.0, y: Any = None, level: float | None = None) -> Prediction:
-        """The same in standardised units."""
-        inside = self._predictive.outputs(
-            self.data_,
-            rows,
-            np.asarray(error) / self.y_scale_,
-            y=None if y is None else (np.asarray(y) - self.y_mean_) / self.y_scale_,
-            level=level,
-            max_draws=averaged_over(self),
-        )
-        finite(inside.output.variance + inside.output.mean)
-        return inside
-
-    def _labelled(self, X: Any, band: Band) -> Band:
-        if band.mean.ndim != 2:
-            return band
-        count = oscillations(self.model_)
-        names = ["background" if a == count else f"component {a + 1}" for a in range(band.mean.shape[1])]
-        return band.map(lambda part: like(X, part, names))

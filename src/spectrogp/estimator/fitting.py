@@ -60,6 +60,8 @@ class Fitted(NamedTuple):
     choice: Choice | None = None  # of a ladder of models, where there was one
     warnings: tuple[str, ...] = ()
     averaged: Posterior | None = None  # optima of several fits, whose predictions are averaged
+    evidence: float = -np.inf  # log marginal likelihood of what was fitted to, of a Markov model of one output
+    growth: str = ""  # what grows with the level of the outputs, in words
 
 
 def fit_channels(
@@ -178,12 +180,14 @@ def _fit_in_linear_time(
     }
     if checkpoint is not None:
         checkpoint.unlink(missing_ok=True)
-    said: tuple[str, ...] = ()
-    if isinstance(found.model, models.MarkovGP):
-        told = shown._replace(zero=shown.zero - float(offset))
-        verdict = judge(found.model, centred, posterior, initial, told)
-        diagnostics["block_out"], said = verdict.block_out, tuple(verdict.warnings)
-    return Fitted(found.model, centred, posterior, initial, found.history, diagnostics, offset=offset, warnings=said)
+    fit = Fitted(found.model, centred, posterior, initial, found.history, diagnostics, offset=offset)
+    if not isinstance(found.model, models.MarkovGP):
+        return fit
+    verdict = judge(found.model, centred, posterior, initial, shown._replace(zero=shown.zero - float(offset)))
+    diagnostics["block_out"] = verdict.block_out
+    # Where there are no logarithms to be compared with nobody asks for the evidence.
+    evidence = found.evidence(centred) if verdict.growth or shown.exponent is not None else -np.inf
+    return fit._replace(warnings=tuple(verdict.warnings), evidence=evidence, growth=verdict.growth)
 
 
 def _with_least_error(data: Data, initial: InitialValues) -> Data:

@@ -6,9 +6,11 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import numpy as np
+from jax import Array
 
-from ..core import with_fields
+from ..core import entry_point, with_fields
 from ..inference import CONVERGED, Optimum, Progress
 from ..initialise import (
     HARMONICS,
@@ -20,7 +22,7 @@ from ..initialise import (
     smoothness_served,
 )
 from ..kernels import Sum
-from ..models import ChannelGP, Data, Lanes, MarkovGP
+from ..models import ChannelGP, Data, Lanes, MarkovGP, Timeline
 from ..posterior import Posterior
 from .integrated import with_likeliest_noise, with_sizes
 from .long import fit_long
@@ -69,6 +71,18 @@ class MarkovFit(NamedTuple):
     offset: np.ndarray  # [c], of every channel
     history: np.ndarray
     cut_short: list[str]
+    likeliest: Rung  # of the rows that were fitted to
+
+    def evidence(self, data: Data) -> float:
+        """Log marginal likelihood of all rows, less the offset; where some or means were fitted to, by what these say.
+
+        These tell of functions and hyperparameters what all do: what is integrated out is as wide.
+        """
+        lanes = self.likeliest.lanes
+        if np.sum(lanes.timeline.weight) == data.size:
+            return self.likeliest.evidence
+        seen = float(np.sum(lanes.log_likelihoods(self.likeliest.optimum.numbers)[0]))
+        return self.likeliest.evidence - seen + float(_log_likelihood(self.model, self.model.prepare(data, data.X)))
 
 
 def fit_markov(
@@ -105,9 +119,10 @@ def fit_markov(
         if len(data) == 1:
             every = [_with_doubtful_background(rungs, doubtful, work) for rungs in every]
         rungs = max(every, key=lambda rungs: rungs[0].evidence)
-    top, parts = rungs[0], []
+    likeliest, parts = rungs[0], []
     if draws > 1:
         parts = [with_likeliest_noise(part, work.rng) for rung in rungs for part in with_sizes(rung)]
+    top = likeliest
     if np.any(inside):
         top, *parts = (_for_single_rows(rung, inside) for rung in (top, *parts))
     offset = np.array([float(one.offset.value) for one in top.model.channels])
@@ -123,7 +138,13 @@ def fit_markov(
         )
     if not np.any(inside) and fitted < whole:
         unfinished.append(f"optimum: nothing significant was found, and {fitted} of {whole} rows were fitted to")
-    return MarkovFit(centred, posterior, offset, history, unfinished)
+    return MarkovFit(centred, posterior, offset, history, unfinished, likeliest)
+
+
+@entry_point
+@eqx.filter_jit
+def _log_likelihood(model: MarkovGP, timeline: Timeline) -> Array:
+    return model.realise().log_likelihood(timeline, None)
 
 
 def _some(data: Data) -> Data:

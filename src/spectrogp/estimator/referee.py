@@ -29,14 +29,16 @@ CENTRES = 60  # at which frequencies are looked at
 STRETCHES = 10  # of a record, in which the size of oscillations is compared with the level, at most
 CYCLES = 2.0  # in each of these at least, by how often what oscillates changes its sign
 GROWN = 1.5  # times its least, below which the level tells nothing of whether oscillations grow with it
+ROUNDING = 1e-9  # of the range of the outputs: zeros that were standardised are that near to zero
 WITH_LEVEL = 0.9  # correlation of the logarithms of sizes and levels, from which on they do
 
 
 class Verdict(NamedTuple):
-    """Warnings, and how well blocks of rows are predicted from the others."""
+    """Warnings, how well blocks of rows are predicted from the others, and what grows with the level, in words."""
 
     warnings: list[str]
     block_out: dict[str, float]
+    growth: str = ""
 
 
 def judge(model: MarkovGP, data: Data, posterior: Posterior, initial: InitialValues, unit: Shown) -> Verdict:
@@ -47,10 +49,10 @@ def judge(model: MarkovGP, data: Data, posterior: Posterior, initial: InitialVal
         data: What it was fitted to, less the offset.
         posterior: Its draws.
         initial: What was found in the data.
-        unit: In which frequencies are told, and where outputs are zero.
+        unit: In which frequencies are told, where outputs are zero, and of which powers of e they are.
     """
     record, count = _Stretch.of(data), model.oscillations
-    block_out = _block_out(model, record)
+    block_out = _block_out(model, record, unit.exponent)
     if not np.any(initial.band):
         said = [
             "nothing was looked for: outputs are all the same, or there are fewer than eight different inputs; what "
@@ -75,11 +77,11 @@ def judge(model: MarkovGP, data: Data, posterior: Posterior, initial: InitialVal
     # Beside a trend alone, too: oscillations that grow with it may be noise to a model in which they add to it.
     parts = np.asarray(components.mean)
     growing = np.sum(parts[:count], axis=0) if count else record.y - np.sum(parts, axis=0)
-    said += _of_level(record, growing, "what oscillates" if count else "what is left beside the background", unit)
+    growth = _growth(record, growing, "what oscillates" if count else "what is left beside the background", unit)
     # What the oscillations leave over is noise and background, which could hide one that was missed.
     rest = record.y - np.sum(parts[:count], axis=0)
     said += _of_residuals(record, rest, initial, unit)
-    return Verdict(said + _of_blocks(count, block_out), block_out)
+    return Verdict(said + _of_blocks(count, block_out), block_out, growth)
 
 
 def telling(model: MarkovGP, data: Data, initial: InitialValues) -> np.ndarray:
@@ -146,10 +148,11 @@ def _told(initial: InitialValues, unit: Shown) -> list[str]:
     return [f"{sentence}; times at other fractions of that period would tell" for sentence in told]
 
 
-def _block_out(model: MarkovGP, record: _Stretch) -> dict[str, float]:
+def _block_out(model: MarkovGP, record: _Stretch, exponent: float | None = None) -> dict[str, float]:
     """How rows are predicted that were left out in blocks: share inside 90 % intervals, and R².
 
-    That is 1 − error / variance, with the squared errors that there are, and with those that the model expects.
+    That is 1 − error / variance, with the squared errors that there are, and with those that the model expects: of
+    outputs, which are proportional to powers of e where there is an ``exponent``.
     """
     n = len(record.t)
     wide = max(int(SHARE * n / BLOCKS), 1)
@@ -158,15 +161,16 @@ def _block_out(model: MarkovGP, record: _Stretch) -> dict[str, float]:
     error = record.error.copy()
     error[rows] = UNSEEN
     found = _at_rows(model, record, error)[0]
-    noise = _noise(model, record, rows)
-    off = record.y[rows] - np.asarray(found.mean)[rows]
-    inside = np.abs(off) < WIDTH * np.sqrt(np.asarray(found.variance)[rows] + noise**2)
-    variance = max(float(np.var(record.y[rows])), 1e-300)
-    wanted = float(np.mean(np.asarray(found.variance)[rows] + noise**2))
+    y, noise = record.y[rows], _noise(model, record, rows)
+    wanted = Moments(np.asarray(found.mean)[rows], np.asarray(found.variance)[rows] + noise**2)
+    inside = np.abs(y - wanted.mean) < WIDTH * wanted.std
+    if exponent is not None:
+        y, wanted = np.exp(exponent * y), wanted.exponential(exponent)
+    variance = max(float(np.var(y)), 1e-300)
     return {
         "coverage": float(np.mean(inside)),
-        "r2": 1.0 - float(np.mean(off**2)) / variance,
-        "expected_r2": 1.0 - wanted / variance,
+        "r2": 1.0 - float(np.mean((y - wanted.mean) ** 2)) / variance,
+        "expected_r2": 1.0 - float(np.mean(wanted.variance)) / variance,
     }
 
 
@@ -208,29 +212,29 @@ def _at_rows(model: MarkovGP, record: _Stretch, error: np.ndarray) -> tuple[Mome
     return model.parts(model.prepare(Data(record.t, record.y, error), X), X)
 
 
-def _of_level(record: _Stretch, together: np.ndarray, name: str, unit: Shown) -> list[str]:
-    """Whether what goes up and down is a share of the level: such records are sums in their logarithms.
+def _growth(record: _Stretch, together: np.ndarray, name: str, unit: Shown) -> str:
+    """Whether what goes up and down is a share of the level, in words: such records are sums in their logarithms.
 
     Sizes that go with a power of the level have logarithms that go with its logarithm, by a slope that is the power: 0
-    where oscillations are added to the level, 1 where they multiply it.
+    where oscillations are added to the level, 1 where they multiply it. Outputs may be zero, but not negative.
     """
     outputs = record.y - unit.zero
     crossings = np.count_nonzero(np.diff(np.sign(together)) != 0)
     count = min(STRETCHES, int(0.5 * crossings / CYCLES))
-    if count < 4 or np.min(outputs) <= 0.0:
-        return []
+    if count < 4 or not np.isfinite(unit.zero) or np.min(outputs) < -ROUNDING * np.ptp(outputs):
+        return ""
     parts = np.array_split(np.arange(len(outputs)), count)
-    level = np.log([np.mean(outputs[rows]) for rows in parts])
+    level = np.log([max(np.mean(outputs[rows]), 1e-300) for rows in parts])
     size = np.log([max(np.std(together[rows]), 1e-300) for rows in parts])
     if np.ptp(level) < np.log(GROWN) or np.corrcoef(level, size)[0, 1] < WITH_LEVEL:
-        return []
+        return ""
     power = float(np.polyfit(level, size, 1)[0])
     if power < 0.5:
-        return []
-    return [
+        return ""
+    return (
         f"{name} grows with the level of the outputs (as its power {power:.2g}): beyond the data its size returns to "
-        "what it was on average, and intervals there may be too narrow; fit the logarithm of the outputs"
-    ]
+        "what it was on average, and intervals there may be too narrow"
+    )
 
 
 def _of_residuals(record: _Stretch, residual: np.ndarray, initial: InitialValues, unit: Shown) -> list[str]:

@@ -16,11 +16,12 @@ from ..initialise import InitialValues
 from ..kernels import AbstractKernel
 from ..models import channels_of
 from .fitted import FittedMixin
-from .fitting import fit, fit_channels
+from .fitting import Fitted, fit, fit_channels
 from .rows import complete_rows, names_for, separated
 from .settings import Settings
 from .times import numbers_of, outputs_of, warn_of_rounding
-from .units import Units, shown_along
+from .transforming import fit_transformed
+from .units import Shown, Units, shown_along
 
 
 class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -90,6 +91,12 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
     highest_frequency : float, array of shape [d] or None, default=None
         Where the search in the data ends, in cycles per unit; by default at the Nyquist frequency of the inputs. That
         of uneven ones lies far above that of their closer spacings: ten times as high is looked.
+    target_transform : str, default="auto"
+        "none" fits outputs as they are, "log" their logarithms: what goes up and down is then a share of the level, as
+        of sales or passengers that grow, and components multiply. "auto" takes logarithms of positive outputs along one
+        input where what goes up and down grows with the level, and the density of the outputs is larger by ten nats.
+        Predictions, scores and figures are in the units of the outputs in any case; amplitudes, noise and
+        spectrograms are those of the logarithms: shares of the level. Error bars of logarithms are relative ones.
     verbose : bool, default=False
         Whether to show progress bars on stderr.
 
@@ -116,7 +123,9 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
         optimum, rows fitted to and compared on, why starts failed ("starts_failed"), the jitter that covariances needed
         as a share of their variance, which stages ended before they were done ("cut_short"), and how many rows were
         left out for missing values ("rows_left_out"). For "markov", how rows are predicted that were left out in blocks
-        ("block_out"): the share inside 90 % intervals, and R², as it is and as the model expects it.
+        ("block_out"): the share inside 90 % intervals, and R², as it is and as the model expects it. "target_transform"
+        is "log" where logarithms of the outputs were fitted, else "none"; where both were tried "log_gain" is by how
+        many nats the logarithms are likelier.
     warnings_ : list of str
         What a referee would ask about this fit, with a remedy: nothing significant, an ambiguity of aliases, a line
         that is left over, a component that explains nothing or is hardly known, poor predictions of blocks that were
@@ -125,7 +134,7 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
         What the inputs and the output are called in figures: as a data frame or series has it, or plainly.
     X_mean_, X_scale_, y_mean_, y_scale_ : arrays and numbers
         What inputs and outputs were standardised with; for "markov" ``y_mean_`` is the fitted offset of the signal.
-        Of several channels ``y_mean_`` and ``y_scale_`` have one number for each.
+        Of several channels ``y_mean_`` and ``y_scale_`` have one number for each; of logarithms they are theirs.
     times_ : bool array of shape [d]
         Which columns of X held times.
     X_origin_ : tuple of int or datetime64, of length d
@@ -164,6 +173,7 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
         warmup: int = 300,
         chains: int = 4,
         highest_frequency: Any = None,
+        target_transform: str = "auto",
         verbose: bool = False,
     ) -> None:
         self.kernel = kernel
@@ -182,6 +192,7 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
         self.warmup = warmup
         self.chains = chains
         self.highest_frequency = highest_frequency
+        self.target_transform = target_transform
         self.verbose = verbose
 
     # Fitting
@@ -220,7 +231,8 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
             removed when it is done. The Laplace approximation has none: it takes less than what comes before it; nor
             has a ladder of models, which begins again.
         on_found : callable or None
-            Called with what was found in the data, as ``initial_values_`` has it, before the long part of the fit.
+            Called with what was found in the data, as ``initial_values_`` has it, before the long part of the fit; not
+            again where logarithms of the outputs are tried after it.
 
         Returns
         -------
@@ -244,10 +256,8 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
         if several:
             settings.require_channels()
         given = channels_of(numbers, outputs, error)
-        if several:
-            units = Units.of_channels(numbers, given)
-        else:
-            units = Units.of(given[0], standardise=not isinstance(self.kernel, AbstractKernel))
+        if not several:
+            settings.require_logarithms(outputs, numbers.shape[1])
         warn_of_rounding(numbers, np.ptp(numbers, axis=0) / (len(numbers) - 1), "X")
         for part in given:
             warn_of_rounding(np.asarray(part.y), 0.25 * np.ptp(part.y), "y")
@@ -259,22 +269,36 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
         # Inputs without a name are counted in units.
         named = names is not None or known_as[0] not in ("x", "x1")
         span = float(np.ptp(numbers[:, 0]))
-        shown = shown_along(
-            known_as[0] if named else "unit", 0 in times, span, units, unit if 0 in times or not times else None
-        )
 
-        def announce(initial: InitialValues) -> None:
-            if on_found is not None:
-                on_found(initial.in_units(units.X_mean, units.X_scale, units.y_scale))
+        def shown_in(units: Units) -> Shown:
+            name, asked = known_as[0] if named else "unit", unit if 0 in times or not times else None
+            return shown_along(name, 0 in times, span, units, asked)
+
+        def announce(units: Units, *, again: bool = False) -> Callable[[InitialValues], None]:
+            def say(initial: InitialValues) -> None:
+                if on_found is not None and not again:
+                    on_found(initial.in_units(units.X_mean, units.X_scale, units.y_scale))
+
+            return say
 
         if several:
+            units = Units.of_channels(numbers, given)
             bars = np.full(outputs.shape, np.nan)
             for k, part in enumerate(given):
                 bars[np.isfinite(outputs[:, k]), k] = units.channel(k).data(part).error
             inside = (outputs - units.y_mean) / units.y_scale
-            found = fit_channels(settings, units.inputs(numbers), inside, bars, seed, units.X_scale, shown, announce)
+            shown = shown_in(units)
+            found = fit_channels(
+                settings, units.inputs(numbers), inside, bars, seed, units.X_scale, shown, announce(units)
+            )
         else:
-            found = fit(settings, units.data(given[0]), seed, units.X_scale, shown, checkpoint, announce)
+
+            def fitted(units: Units, again: bool) -> Fitted:
+                place = f"{checkpoint}.log" if again and checkpoint is not None else checkpoint
+                inside, say = units.data(given[0]), announce(units, again=again)
+                return fit(settings, inside, seed, units.X_scale, shown_in(units), place, say)
+
+            found, units = fit_transformed(settings, given[0], not isinstance(self.kernel, AbstractKernel), fitted)
         # Only now: a fit that fails leaves the estimator as it was.
         if hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
@@ -283,15 +307,15 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
                 setattr(self, name, getattr(seen, name))
         self.times_ = np.isin(np.arange(numbers.shape[1]), times)
         self.X_origin_ = origins or (0,) * numbers.shape[1]
-        self.X_mean_, self.X_scale_, self.y_mean_, self.y_scale_ = units
+        self.X_mean_, self.X_scale_, self.y_mean_, self.y_scale_ = units[:4]
         self.model_, self.data_, self.posterior_, initial, self.history_, self.diagnostics_ = found[:6]
-        offset, choice, said, self.averaged_ = found[6:]
+        offset, choice, said, self.averaged_ = found[6:10]
         self.warnings_ = list(said)
         self.y_mean_ = (self.y_mean_ + self.y_scale_ * offset)[()]
         self.initial_values_ = initial.in_units(units.X_mean, units.X_scale, units.y_scale)
         self.choice_ = None if choice is None else choice.in_units(units.X_scale)
         self.n_iter_ = len(self.history_)
-        self.diagnostics_["rows_left_out"] = left_out
+        self.diagnostics_ |= {"rows_left_out": left_out, "target_transform": "log" if units.log else "none"}
         self.names_ = known_as
         return self
 

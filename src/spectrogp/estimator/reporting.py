@@ -58,11 +58,12 @@ def report(
     grids = [inputs_along(estimator, axis, resolution) for axis in range(min(X.shape[1], INPUTS))]
     if one and cycles_along(estimator) * LEAST_TO_A_CYCLE > len(grids[0]):
         grids = [scattered(grids[0])]
+    units = estimator._units
     # One evaluation of the model for all rows and the grid, and one of the kernel for all inputs that are shown.
     count, wanted = len(y), np.concatenate([X, grids[0]]) if one else X
     beyond = len(wanted) - count
     everything = estimator._predicted(
-        estimator._units.inputs(wanted), np.append(error, np.zeros(beyond)), np.append(y, np.zeros(beyond)), level
+        units.inputs(wanted), np.append(error, np.zeros(beyond)), np.append(y, np.full(beyond, y[0])), level
     )
     local = local_functions(estimator, np.concatenate([X[some], *grids]), labels.sizes)
     ends = len(some) + np.cumsum([0, *map(len, grids)])
@@ -77,7 +78,7 @@ def report(
         along=along,
         grid=_rows(everything, slice(count, None)) if one else None,
         components=_components(estimator, grids[0], local.weight.shape[-1], level) if one else None,
-        record=(np.asarray(given.X)[:, 0], np.asarray(given.y)) if one else None,
+        record=_record(given, units.log) if one else None,
         band=estimator.initial_values_.band * np.array(labels.sizes),
         level=level,
         doubtful=estimator.diagnostics().failed,
@@ -156,7 +157,7 @@ def labels_of(estimator: Any, names: Any = None, unit: str | None = None) -> Lab
     )
     # Those that are counted from an origin are drawn as numbers.
     dates = tuple(time and not origin for time, origin in zip(times, origins, strict=True))
-    return Labels(tuple(called), y, units, dates, sizes)
+    return Labels(tuple(called), y, units, dates, sizes, estimator._units.log)
 
 
 def _since(name: str, time: bool, origin: Any) -> str:
@@ -173,9 +174,27 @@ def said_of_blocks(block_out: Mapping[str, float]) -> str:
     )
 
 
+def said_of_transform(diagnostics: Mapping[str, Any]) -> str:
+    """That logarithms of the outputs were fitted, and why, in words; nothing where they were not."""
+    if diagnostics.get("target_transform") != "log":
+        return ""
+    gain = diagnostics.get("log_gain")
+    why = "" if gain is None else f", which are likelier by {gain:.3g} nats than outputs as they are"
+    return (
+        f"logarithms of the outputs were fitted{why}: components multiply, and amplitudes and noise are shares of the "
+        "level"
+    )
+
+
 def spread(count: int, most: int) -> np.ndarray:
     """Evenly spaced rows, at most so many."""
     return np.unique(np.linspace(0, count - 1, min(count, most)).astype(int))
+
+
+def _record(given: Data, log: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Inputs and outputs of all rows, or the logarithms of outputs that have one."""
+    t, y = np.asarray(given.X)[:, 0], np.asarray(given.y)
+    return (t[y > 0.0], np.log(y[y > 0.0])) if log else (t, y)
 
 
 def _given(estimator: Any, X: Any, y: Any, error: Any) -> Data:
@@ -185,14 +204,12 @@ def _given(estimator: Any, X: Any, y: Any, error: Any) -> Data:
 
 
 def _training(estimator: Any) -> Data:
-    data = getattr(estimator.data_, "data", estimator.data_)  # that of neighbourhoods
-    X = estimator.X_mean_ + estimator.X_scale_ * np.asarray(data.X)
-    y = estimator.y_mean_ + estimator.y_scale_ * np.asarray(data.y)
-    return Data(X, y, estimator.y_scale_ * np.asarray(data.error))
+    given: Data = estimator._units.given(getattr(estimator.data_, "data", estimator.data_))  # that of neighbourhoods
+    return given
 
 
 def _components(estimator: Any, at: np.ndarray, count: int, level: float) -> Band | None:
-    """Each component's part of the signal, if there are a few: those of many say little one by one."""
+    """Each component's part of the signal, or factor of it, if there are a few: those of many say little one by one."""
     if not 1 < count <= COMPONENTS:
         return None
     try:
@@ -201,7 +218,7 @@ def _components(estimator: Any, at: np.ndarray, count: int, level: float) -> Ban
         )
     except TypeError:  # a kernel that is no sum of components
         return None
-    return inside.map(lambda part: estimator.y_scale_ * part)
+    return inside.map(estimator._units.factors)
 
 
 def averaged_over(estimator: Any) -> int:

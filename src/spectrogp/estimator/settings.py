@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..choices import APPROXIMATIONS, INFERENCES, KERNELS, LIKELIHOODS
+from ..choices import APPROXIMATIONS, INFERENCES, KERNELS, LIKELIHOODS, TRANSFORMS
 from ..core import as_numbers, at_least
 from ..inference import Progress, progress_bar
 from ..initialise import kernel_name
@@ -42,6 +42,7 @@ class Settings:
     warmup: int
     chains: int
     highest_frequency: Any
+    target_transform: str
     verbose: bool
 
     def __post_init__(self) -> None:
@@ -49,6 +50,7 @@ class Settings:
         if not named and not isinstance(self.kernel, AbstractKernel):
             raise ValueError(f"kernel must be one of {', '.join(KERNELS)}, or a kernel object; got {self.kernel!r}")
         closed = {"inference": INFERENCES, "approximation": APPROXIMATIONS, "likelihood": LIKELIHOODS}
+        closed["target_transform"] = TRANSFORMS
         for name, known in closed.items():
             if getattr(self, name) not in known:
                 raise ValueError(f"{name} must be one of {', '.join(known)}; got {getattr(self, name)!r}")
@@ -68,6 +70,11 @@ class Settings:
                 f"approximation={self.approximation!r} needs Gaussian noise; with likelihood={self.likelihood!r} "
                 "leave it at 'auto', or use 'svgp'"
             )
+        if self.target_transform == "log" and self.likelihood != "gaussian":
+            raise ValueError(
+                f"target_transform='log' needs Gaussian noise, got likelihood={self.likelihood!r}: the mean of e to "
+                "the power of noise with heavy tails is infinite"
+            )
         counts = ("max_iter", "n_inducing", "n_neighbours", "n_draws", "warmup", "chains", "n_starts")
         at_least(1, **{name: getattr(self, name) for name in counts})
         at_least(2, n_knots=self.n_knots)
@@ -84,6 +91,7 @@ class Settings:
             "approximation": ("auto", "markov"),
             "inference": ("laplace", "map"),
             "likelihood": ("gaussian",),
+            "target_transform": ("auto", "none"),
         }
         for name, taken in able.items():
             if getattr(self, name) not in taken:
@@ -91,6 +99,21 @@ class Settings:
                     f"several channels, y [n, c], take {name}={' or '.join(map(repr, taken))}, "
                     f"got {getattr(self, name)!r}; fit them one by one"
                 )
+
+    def require_logarithms(self, y: np.ndarray, dimensions: int) -> None:
+        """Refuse logarithms of outputs, where they are asked for and there are none."""
+        if self.target_transform != "log":
+            return
+        if dimensions > 1:
+            raise ValueError(
+                f"target_transform='log' is for one input, got {dimensions}: give the logarithms of the outputs as y"
+            )
+        low = int(np.argmin(y))
+        if y[low] <= 0.0:
+            raise ValueError(
+                f"target_transform='log' needs outputs above zero, and row {low} has {y[low]:.6g}: leave out rows that "
+                "mean that nothing was measured, or take 'none'"
+            )
 
     def kernel_for(self, dimensions: int) -> Any:
         """The kernel that is used for so many inputs: its name, or itself."""

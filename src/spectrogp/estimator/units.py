@@ -19,21 +19,22 @@ _SAME |= {"hours": "hour", "minutes": "minute"} | dict.fromkeys(("sec", "second"
 
 
 class Units(NamedTuple):
-    """What inputs and outputs are standardised with."""
+    """What inputs and outputs, or the logarithms of these, are standardised with."""
 
     X_mean: np.ndarray  # [d]
     X_scale: np.ndarray  # [d]
     y_mean: Any  # a number, or those of several channels [c]
     y_scale: Any
+    log: bool = False  # whether outputs are logarithms inside
 
     @classmethod
-    def of(cls, data: Data, *, standardise: bool) -> Units:
+    def of(cls, data: Data, *, standardise: bool, log: bool = False) -> Units:
         """Those of data; without ``standardise`` the units stay, and outputs are centred only."""
         X, y = np.asarray(data.X), np.asarray(data.y)
-        units = cls(*standard(X, "X"), *standard(y, "y"))
+        units = cls(*standard(X, "X"), *standard(np.log(y) if log else y, "y"), log)
         if standardise:
             return units
-        return cls(np.zeros(X.shape[1]), np.ones(X.shape[1]), units.y_mean, np.float64(1.0))
+        return units._replace(X_mean=np.zeros(X.shape[1]), X_scale=np.ones(X.shape[1]), y_scale=np.float64(1.0))
 
     @classmethod
     def of_channels(cls, X: np.ndarray, channels: tuple[Data, ...]) -> Units:
@@ -50,25 +51,77 @@ class Units(NamedTuple):
         """Inputs inside."""
         return (X - self.X_mean) / self.X_scale
 
+    def outputs(self, y: Any) -> Any:
+        """Outputs inside; what is not above zero has a logarithm of minus infinity."""
+        if self.log:
+            with np.errstate(divide="ignore"):
+                y = np.log(np.maximum(y, 0.0))
+        return (y - self.y_mean) / self.y_scale
+
+    def errors(self, error: Any, y: Any) -> Any:
+        """Standard deviations of outputs inside: those of logarithms are the relative ones."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return (error / y if self.log and y is not None else error) / self.y_scale
+
+    def told(self, inside: Any) -> Any:
+        """Outputs, or quantiles of them, as they are told outside."""
+        outside = self.y_mean + self.y_scale * inside
+        if not self.log:
+            return outside
+        with np.errstate(over="ignore"):  # whoever asks looks at whether they are finite
+            return np.exp(outside)
+
+    def factors(self, inside: Any) -> Any:
+        """Parts of a sum inside: as parts of the sum outside, or of logarithms as factors of the product."""
+        return np.exp(self.y_scale * inside) if self.log else self.y_scale * inside
+
+    @property
+    def exponent(self) -> float | None:
+        """What a model's values are multiplied by before moments are those of powers of e; None for those as they are.
+
+        Such moments are relative to the power of the mean (``linear``).
+        """
+        return float(self.y_scale) if self.log else None
+
+    @property
+    def linear(self) -> tuple[Any, Any]:
+        """What is added to means, and what means and deviations are multiplied by, outside."""
+        return (0.0, np.exp(self.y_mean)) if self.log else (self.y_mean, self.y_scale)
+
+    def log_jacobian(self, y: Any) -> Any:
+        """Logarithms of how many times as large densities of outputs are as those inside."""
+        if not self.log:
+            return -np.log(self.y_scale)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(np.asarray(y) > 0.0, -np.log(self.y_scale) - np.log(y), -np.inf)
+
     def data(self, data: Data) -> Data:
         """Data inside."""
-        inside = Data(self.inputs(np.asarray(data.X)), (data.y - self.y_mean) / self.y_scale, data.error / self.y_scale)
+        y = np.asarray(data.y)
+        inside = Data(self.inputs(np.asarray(data.X)), self.outputs(y), self.errors(np.asarray(data.error), y))
         with np.errstate(over="ignore"):
             if not np.all(np.isfinite(inside.error**2)):
                 raise ValueError("error has values too large beside the spread of y: leave these rows out")
         return inside
 
-    def prediction(self, inside: Prediction) -> Prediction:
-        """A prediction in the units of the data."""
-        density = None if inside.log_density is None else inside.log_density - np.log(self.y_scale)
+    def given(self, inside: Data) -> Data:
+        """The data that are these inside."""
+        y = self.told(np.asarray(inside.y))
+        error = self.y_scale * np.asarray(inside.error) * (y if self.log else 1.0)
+        return Data(self.X_mean + self.X_scale * np.asarray(inside.X), y, error)
+
+    def prediction(self, inside: Prediction, y: Any = None) -> Prediction:
+        """A prediction in the units of the data, of outputs ``y`` if densities are among it."""
+        density = None if inside.log_density is None else inside.log_density + self.log_jacobian(y)
         bands = None
         if inside.bands is not None:
-            function, output = (band.map(lambda part: self.y_mean + self.y_scale * part) for band in inside.bands)
+            function, output = (band.map(self.told) for band in inside.bands)
             bands = function, output
         return Prediction(self._moments(inside.function), self._moments(inside.output), density, bands)
 
     def _moments(self, inside: Moments) -> Moments:
-        return Moments(self.y_mean + self.y_scale * inside.mean, self.y_scale**2 * inside.variance)
+        shift, factor = self.linear
+        return Moments(shift + factor * inside.mean, factor**2 * inside.variance)
 
 
 def standard(values: np.ndarray, name: str) -> tuple[Any, Any]:
@@ -88,12 +141,14 @@ def standard(values: np.ndarray, name: str) -> tuple[Any, Any]:
 class Shown(NamedTuple):
     """What a fit along one input is told in: the unit of frequencies, how much of a standardised input it is, and zero.
 
-    Outputs are zero where standardised ones are ``zero``.
+    Outputs are zero where standardised ones are ``zero``; those of which there are logarithms inside nowhere, and
+    outputs are proportional to powers of e to ``exponent`` times these.
     """
 
     name: str
     size: float
     zero: float
+    exponent: float | None = None
 
     @property
     def frequency(self) -> str:
@@ -104,7 +159,8 @@ class Shown(NamedTuple):
 def shown_along(name: str, time: bool, span: float, units: Units, unit: str | None = None) -> Shown:
     """That of an input of this name and span: of times, in days, the ``unit`` or one that suits; else its own."""
     (name,), (size,) = shown_units((name,), (time,), np.array([span]), unit)
-    return Shown(name, size / float(units.X_scale[0]), float(np.max(-units.y_mean / units.y_scale)))
+    zero = -np.inf if units.log else float(np.max(-units.y_mean / units.y_scale))
+    return Shown(name, size / float(units.X_scale[0]), zero, units.exponent)
 
 
 def unit_names(names: tuple[str, ...], times: tuple[bool, ...], unit: str = "day") -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import inspect
 import json
 import math
 import os
@@ -338,6 +339,9 @@ class _Decoder:
         if issubclass(cls, tuple):
             return tuple.__new__(cls, [values[key] for key in expected or ()])
         instance = object.__new__(cls)
+        if expected is None:  # parameters that there were not yet when the file was written
+            parameters = inspect.signature(cls).parameters.items()
+            values = {key: own.default for key, own in parameters if own.default is not own.empty} | values
         for key, value in values.items():
             object.__setattr__(instance, key, value)
         return instance

@@ -109,6 +109,7 @@ def _found(estimator: SpectralGPRegressor, task: Task) -> dict[str, Any]:
         "amplitude": size,
         "amplitude_lower": weakest,
         "amplitude_upper": strongest,
+        "target_transform": estimator.diagnostics_["target_transform"],
         "noise": float(estimator.y_scale_ * np.sqrt(np.mean(np.asarray(noise) ** 2))),
         "r2": judged.get("r2"),
         "coverage": judged.get("coverage"),

@@ -39,6 +39,7 @@ def schema_of(keys: Any) -> Any:
         "amplitude": several,
         "amplitude_lower": several,
         "amplitude_upper": several,
+        "target_transform": text,
         "noise": number,
         "r2": number,
         "coverage": number,

@@ -234,6 +234,7 @@ def plot_components(
     *,
     oscillations: int | None = None,
     overtones: Mapping[int, tuple[int, int]] | None = None,
+    neutral: float = 0.0,
 ) -> None:
     """The part of every component, one panel and one scale each, with its credible band.
 
@@ -243,17 +244,18 @@ def plot_components(
         components: Band ``[n, a]``.
         oscillations: How many of them oscillate, the first ones; the others are called background. None for all.
         overtones: Which components are overtones, of which one, and which multiple of its frequency they have.
+        neutral: What a component is that changes nothing: 0 of a sum, 1 of a product.
     """
     for k, panel in enumerate(axes):
         _plot_band(panel, x, components, k, COLOURS[k % len(COLOURS)])
-        panel.axhline(0.0, color="0.7", linewidth=0.5, zorder=0.5)
+        panel.axhline(neutral, color="0.7", linewidth=0.5, zorder=0.5)
         panel.set_xlim(np.min(x), np.max(x))
         name = f"component {k + 1}" if oscillations is None or k < oscillations else "background"
         if overtones and k in overtones:
             name += f" ({overtones[k][1]} × the frequency of component {overtones[k][0] + 1})"
         panel.set_title(name, loc="left", color=COLOURS[k % len(COLOURS)], fontsize=8, pad=2.0)
-        limit = 1.1 * max(float(np.max(np.abs(part[:, k]))) for part in components if part is not None)
-        panel.set_ylim(-limit or -1.0, limit or 1.0)
+        limit = 1.1 * max(float(np.max(np.abs(part[:, k] - neutral))) for part in components if part is not None) or 1.0
+        panel.set_ylim(max(neutral - limit, 0.0) if neutral else -limit, neutral + limit)
 
 
 def plot_periodogram(

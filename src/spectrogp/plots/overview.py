@@ -156,12 +156,13 @@ def _of_one_input(report: Report, truth: Any, scaling: str, period: bool) -> Fig
             report.components,
             oscillations=report.local.weight.shape[-1],
             overtones=report.overtones,
+            neutral=float(labels.log),
         )
     titles = {
         "fit": "data and fit",
         "spectrogram": "model: spectrogram, frequency"
         + (" (MAP: no band)" if frequency.lower is None else f", {100.0 * level:.3g} % band"),
-        "periodogram": "data alone: windowed Lomb–Scargle",
+        "periodogram": f"{'logarithms' if labels.log else 'data'} alone: windowed Lomb–Scargle",
         "amplitude": "amplitude σ of components" if np.any(frequency.mean) else "amplitude σ",
         "lengthscale": "lengthscale ℓ: coherence",
     }
@@ -171,7 +172,7 @@ def _of_one_input(report: Report, truth: Any, scaling: str, period: bool) -> Fig
     for name, panel in panels.items():
         _label_input(panel, labels, 0, hidden=name in below[:-1])
         if name in below:
-            panel.set_ylabel(labels.y)
+            panel.set_ylabel("factor" if labels.log else labels.y)
     _warn_below(figure, report)
     return figure
 
@@ -263,7 +264,7 @@ def _periodogram(panel: Axes, report: Report) -> Any:
 
 def _functions(local: LocalDraws, labels: Labels, level: float) -> dict[str, tuple[str, Band]]:
     """The functions of the kernel by name, each with the label of its axis."""
-    functions = {"amplitude": (f"σ ({labels.y})", Band.over(local.amplitude, level))}
+    functions = {"amplitude": (f"σ ({labels.fitted})", Band.over(local.amplitude, level))}
     if local.lengthscale is not None:
         functions["lengthscale"] = f"ℓ ({labels.units[0]})", Band.over(local.lengthscale[..., 0], level)
     return functions

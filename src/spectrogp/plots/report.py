@@ -19,7 +19,8 @@ class Labels(NamedTuple):
     """How inputs ``x`` and output ``y`` are called, and what is counted in.
 
     ``units`` are those that frequencies and lengthscales of the inputs are in, ``sizes`` how much of an input each is
-    (365.25 for years where inputs are days); ``times`` says which inputs are dates, in days since 1970.
+    (365.25 for years where inputs are days); ``times`` says which inputs are dates, in days since 1970; ``log`` whether
+    the kernel is one of logarithms of the output.
     """
 
     x: tuple[str, ...]
@@ -27,6 +28,12 @@ class Labels(NamedTuple):
     units: tuple[str, ...]
     times: tuple[bool, ...]
     sizes: tuple[float, ...]
+    log: bool = False
+
+    @property
+    def fitted(self) -> str:
+        """What amplitudes are of: the output, or its logarithm."""
+        return f"log {self.y}" if self.log else self.y
 
     @property
     def drawn(self) -> Labels:
@@ -59,8 +66,8 @@ class Report(NamedTuple):
         local: The kernel's local functions at some of the rows.
         along: The same along inputs.
         grid: For one input, predictions along it.
-        components: For one input and several components, the part of each along it.
-        record: For one input, inputs ``[n]`` and outputs ``[n]`` of all rows.
+        components: For one input and several components, the part of each along it; of logarithms the factor.
+        record: For one input, inputs ``[n]`` and outputs ``[n]`` of all rows, or the logarithms that were fitted.
         band: Lowest and highest frequency ``[2, d]`` that were looked for, in the units of ``labels``.
         level: Probability of all bands.
         doubtful: Readings ("prediction", "frequency", "amplitude", "lengthscale") whose bands rest on draws that failed
@@ -96,7 +103,7 @@ def summary(report: Report) -> dict[str, Any]:
         report: What the fit has to say.
     """
     y, rows = report.y, report.rows
-    noise = rows.output.variance - rows.function.variance - report.error**2
+    noise = _noise_variance(report)
     inside = None if rows.bands is None else float(np.mean(rows.bands[1].covers(y)))
     return {
         "unit": ", ".join(map(report.labels.frequency, range(len(report.labels.units)))),
@@ -108,12 +115,21 @@ def summary(report: Report) -> dict[str, Any]:
         ],
         "noise": float(np.sqrt(np.mean(np.maximum(noise, 0.0)))),
         "fit": {
-            "r2": float(1.0 - np.mean((y - rows.function.mean) ** 2) / np.var(y)) if np.ptp(y) > 0 else 1.0,
+            "r2": float(1.0 - np.mean((y - rows.output.mean) ** 2) / np.var(y)) if np.ptp(y) > 0 else 1.0,
             "mean_log_density": float(np.mean(rows.log_density)),
             "coverage": inside,
         },
         "doubtful": sorted(report.doubtful),
     }
+
+
+def _noise_variance(report: Report) -> np.ndarray:
+    """Of the outputs beside their function and known errors; of logarithms theirs, from log-normal moments."""
+    output, function, error = report.rows.output, report.rows.function, report.error
+    if not report.labels.log:
+        return np.asarray(output.variance - function.variance - error**2)
+    of_output, of_function = (np.log1p(part.variance / part.mean**2) for part in (output, function))
+    return np.asarray(of_output - of_function - (error / report.y) ** 2)
 
 
 def as_drawn(name: str) -> str:

@@ -15,9 +15,10 @@ from jaxtyping import PyTree
 from numpy.typing import ArrayLike
 
 from ..core import Key, Module, as_key, at_least, inputs, plain_inputs, traced
-from ..models import BLOCK, Gaussian, Moments, as_outputs, require_joint
+from ..models import Gaussian, Moments, as_outputs, require_joint
 from ..parameters import partition
 from .band import Band
+from .filling import filled
 from .labels import matched
 from .quantiles import freedom_of, mixture_quantiles
 from .readings import (
@@ -29,6 +30,7 @@ from .readings import (
     Outputs,
     Prediction,
     Spectrogram,
+    mixed_covariance,
 )
 
 MAX_DRAWS = 400  # that a reading is evaluated at, unless told otherwise
@@ -169,6 +171,7 @@ class Posterior(Module):
         *,
         y: ArrayLike | None = None,
         level: float | None = None,
+        exponent: float | None = None,
         max_draws: int = MAX_DRAWS,
     ) -> Prediction:
         """Everything about f and new outputs at inputs: moments of both, and the log density of given outputs.
@@ -182,6 +185,7 @@ class Posterior(Module):
             y: Outputs ``[t]`` whose log density is wanted, or None.
             level: Probability of the central intervals that are wanted, or None. Noise that is neither Gaussian nor
                 ``HeavyTailed`` is taken for Gaussian with the same variance in them.
+            exponent: If given, moments are those of exp(exponent · f) and exp(exponent · y); the rest stays.
             max_draws: Draws to mix over, at most.
         """
         X = plain_inputs(X)
@@ -190,7 +194,7 @@ class Posterior(Module):
         y = None if y is None else np.asarray(as_outputs(y, X))[rows]
         reading = Outputs(self._prepared(data, X[rows]), X[rows], error, y)
         values = self.read(reading, max_draws=min(max_draws, max(MOST // len(rows), 8)))
-        mixed = values.mixed(level, freedom_of(self.rest))
+        mixed = values.mixed(level, freedom_of(self.rest), exponent)
         return jax.tree.map(lambda leaf: leaf[: len(X)], mixed)
 
     # Prediction
@@ -262,13 +266,16 @@ class Posterior(Module):
         reading = Outputs(self._prepared(data, X), inputs(X), jnp.asarray(error))
         return mixture_quantiles(self.read(reading, max_draws=max_draws).output, levels, freedom_of(self.rest))
 
-    def covariance(self, data: Any, X: ArrayLike, *, noise: bool = False, max_draws: int = 50) -> np.ndarray:
+    def covariance(
+        self, data: Any, X: ArrayLike, *, noise: bool = False, exponent: float | None = None, max_draws: int = 50
+    ) -> np.ndarray:
         """Joint covariance ``[t, t]`` of the mixture.
 
         Args:
             data: What the model was fitted to.
             X: Inputs ``[t, d]``, or ``[t]`` for one input dimension.
             noise: Whether of outputs, or of f.
+            exponent: If given, of exp(exponent · y), or of exp(exponent · f).
             max_draws: Draws to use, at most.
         """
         require_joint(len(np.asarray(X)), min(max_draws, self.log_joint.size))
@@ -278,9 +285,7 @@ class Posterior(Module):
         else:  # such a model looks at values, which one program for all draws cannot
             each = [_apply(JointOutputs(data, X), model) for model in self.thinned(max_draws)._models()]
             means, covariances, noises = (np.stack(parts) for parts in zip(*each, strict=True))
-        apart = means - np.mean(means, axis=0)
-        total = np.mean(covariances, axis=0) + apart.T @ apart / len(means)
-        return np.asarray(total + np.diag(np.mean(noises, axis=0)) if noise else total)
+        return mixed_covariance(means, covariances, noises if noise else np.zeros_like(noises), exponent)
 
     def draw(self, data: Any, X: ArrayLike, *, key: Key, num_samples: int = 1) -> Array:
         """Draws ``[s, t]`` of f: a random draw of the parameters, then f jointly given it.
@@ -372,16 +377,6 @@ class Posterior(Module):
     def _require_draws(self) -> None:
         if self.log_joint.size == 0:
             raise ValueError("there are no draws: the run was interrupted before the first one")
-
-
-def rounded(rows: int) -> int:
-    """A power of two from 16 to the rows that models predict at once, or a multiple of these."""
-    return max(16, 2 ** (rows - 1).bit_length()) if rows <= BLOCK else -(-rows // BLOCK) * BLOCK
-
-
-def filled(rows: int) -> np.ndarray:
-    """Numbers of so many rows, and the last again and again, up to one of few counts that programs are compiled for."""
-    return np.minimum(np.arange(rounded(rows)), rows - 1)
 
 
 @eqx.filter_jit

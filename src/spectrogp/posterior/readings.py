@@ -34,19 +34,44 @@ class Prediction(NamedTuple):
     log_density: Any
     bands: tuple[Band, Band] | None = None
 
-    def mixed(self, level: float | None = None, freedom: float = np.inf) -> Prediction:
+    def mixed(self, level: float | None = None, freedom: float = np.inf, exponent: float | None = None) -> Prediction:
         """Of the mixture, in equal shares, of predictions ``[s, t]``, with the bands of a level.
 
         Args:
             level: Probability of the central intervals; None for no bands.
             freedom: Degrees of freedom of outputs around each prediction; infinite for normal ones.
+            exponent: If given, the moments are those of exp(exponent · f) and exp(exponent · y), for normal f and y.
         """
+        parts = self.function, self.output
+        if exponent is not None:
+            parts = self.function.exponential(exponent), self.output.exponential(exponent)
         return Prediction(
-            self.function.mixed(),
-            self.output.mixed(),
+            *(part.mixed() for part in parts),
             None if self.log_density is None else log_mean_density(self.log_density),
             None if level is None else (mixture_band(self.function, level), mixture_band(self.output, level, freedom)),
         )
+
+
+def mixed_covariance(
+    mean: np.ndarray, covariance: np.ndarray, noise: np.ndarray, exponent: float | None = None
+) -> np.ndarray:
+    """Covariance ``[t, t]`` of a mixture, in equal shares, of normal distributions of values with noise.
+
+    Args:
+        mean: Of each, ``[s, t]``.
+        covariance: Of each, without the noise, ``[s, t, t]``.
+        noise: Variance of the noise, ``[s, t]``.
+        exponent: If given, the covariance is that of exp(exponent · value).
+    """
+    if exponent is None:
+        inside = np.mean(covariance, axis=0) + np.diag(np.mean(noise, axis=0))
+    else:  # one by one: so many covariances may be all that memory holds
+        mean = Moments(mean, np.diagonal(covariance, axis1=1, axis2=2) + noise).exponential(exponent).mean
+        inside = np.zeros(covariance.shape[1:])
+        for m, part, own in zip(mean, covariance, noise, strict=True):
+            inside += np.outer(m, m) * np.expm1(exponent**2 * (part + np.diag(own))) / len(mean)
+    apart = mean - np.mean(mean, axis=0)
+    return np.asarray(inside + apart.T @ apart / len(mean))
 
 
 def log_mean_density(log_densities: Any) -> Any:
