@@ -72,6 +72,7 @@ def forecast(t: np.ndarray, y: np.ndarray) -> dict[str, Any]:
         model = sg.SpectralGPRegressor(random_state=0).fit(t[:count], y[:count])
         row: dict[str, Any] = {"rows": count} | scores(*model.predict(later, interval=LEVEL), truth, last)
         row |= {"seconds": clock.cpu, "warnings": list(model.warnings_)}
+        row |= {name: model.diagnostics_.get(name) for name in ("target_transform", "log_gain")}
         found = np.asarray(model.instantaneous_frequency(t[:count]).mean)
         row["frequencies"] = [float(np.median(f)) for f in found.T]
         fit = ar_select_order(y[:count], min(24, count // 4), ic="bic", trend="ct").model.fit()
@@ -95,6 +96,10 @@ def table(rows: list[dict[str, Any]]) -> str:
     for name, some in (("default call", rows), ("autoregression", peers)):
         inside = np.array([row["inside"] for row in some])
         text.append(f"| {name} | {median('error', some):.2f} | {np.mean(inside):.0%} | {np.sum(inside < FEW)} |")
+    logarithms = [row for row in rows if row.get("target_transform") == "log"]
+    if logarithms:
+        inside = np.mean([row["inside"] for row in logarithms])
+        text.append(f"| fitted as logarithms: {len(logarithms)} | {median('error', logarithms):.2f} | {inside:.0%} | |")
     text += [
         "",
         f"CPU seconds: median {median('seconds', rows):.1f}, most {max(row['seconds'] for row in rows):.0f}.",

@@ -11,10 +11,11 @@ from typer.testing import CliRunner
 
 import spectrogp as sg
 from spectrogp.cli import app
-from spectrogp.estimator import Settings, transforming
+from spectrogp.estimator import Settings, markov, transforming
 from spectrogp.estimator.fitting import Fitted
 from spectrogp.estimator.transforming import MARGIN, fit_transformed
 from spectrogp.estimator.units import Units
+from spectrogp.initialise import find_initial_values
 from spectrogp.models import Data, Moments
 from spectrogp.posterior import Prediction
 from spectrogp.posterior.readings import mixed_covariance
@@ -251,6 +252,21 @@ def test_other_kernels_take_logarithms_too():
 
 
 # The choice
+
+
+def test_evidence_of_a_fit_to_means_is_that_of_all_rows(monkeypatch):
+    """But for the noise, which 300 means tell half as closely as 1,200 rows do: log 2 nats."""
+    t = np.linspace(-1.7, 1.7, 1200)
+    data = Data(t, np.cos(2 * np.pi * 3.0 * t) + 0.3 * np.random.default_rng(6).normal(size=t.size))
+    initial = find_initial_values(t[:, None], data.y, data.error, max_components=1)
+    found = {}
+    for rows in (300, 1200):
+        if rows == 1200:
+            monkeypatch.setattr(markov, "_thinned", lambda _, every: (every, (0.0,)))
+        fit = markov.fit_markov(initial, (data,), draws=1, seed=0, n_starts=1)
+        assert np.sum(fit.likeliest.lanes.timeline.weight) == rows
+        found[rows] = fit.evidence(Data(data.X, data.y - fit.offset[0], data.error))
+    assert abs(found[300] - found[1200] - np.log(2.0)) < 1.0
 
 
 class Asked:
