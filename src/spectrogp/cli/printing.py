@@ -49,7 +49,9 @@ def print_summary(summary: dict[str, Any], shown: Shown) -> None:
     from ..initialise import show_range
 
     level = f"{100.0 * summary['level']:.3g} %"
-    head = ["component", shown.head, f"median {level} band", f"amplitude σ ({summary['data']['y']})"]
+    # Of kernels without envelopes σ is all that is known of amplitudes.
+    size = "amplitude" if all("sigma" in entry for entry in summary["components"]) else "amplitude σ"
+    head = ["component", shown.head, f"median {level} band", f"{size} ({summary['data']['y']})"]
     rows = []
     for number, entry in enumerate(summary["components"], 1):
         periods = shown.period and "period" in entry

@@ -2,7 +2,7 @@
 
 from .choice import Choice, Rung
 from .regressor import SpectralGPRegressor
-from .reporting import columns_of, inputs_along, labels_of, local_functions, said_of_blocks, view_along
+from .reporting import amplitudes_at, columns_of, inputs_along, labels_of, local_functions, said_of_blocks, view_along
 from .settings import Settings
 from .times import with_times
 from .units import shown_units
@@ -12,6 +12,7 @@ __all__ = [
     "Rung",
     "Settings",
     "SpectralGPRegressor",
+    "amplitudes_at",
     "columns_of",
     "inputs_along",
     "labels_of",

@@ -178,11 +178,11 @@ def _fit_in_linear_time(
     }
     if checkpoint is not None:
         checkpoint.unlink(missing_ok=True)
-    said: tuple[str, ...] = ()
+    said = tuple(found.optima)
     if isinstance(found.model, models.MarkovGP):
         told = shown._replace(zero=shown.zero - float(offset))
         verdict = judge(found.model, centred, posterior, initial, told)
-        diagnostics["block_out"], said = verdict.block_out, tuple(verdict.warnings)
+        diagnostics["block_out"], said = verdict.block_out, (*said, *verdict.warnings)
     return Fitted(found.model, centred, posterior, initial, found.history, diagnostics, offset=offset, warnings=said)
 
 

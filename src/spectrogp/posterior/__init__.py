@@ -1,5 +1,6 @@
 """Posteriors: draws of a model, what can be read off the models at them, and bands."""
 
+from .amplitude import Envelopes, instantaneous_amplitude, moduli
 from .band import Band
 from .posterior import MAX_DRAWS, Posterior, filled
 from .readings import (
@@ -19,6 +20,7 @@ __all__ = [
     "MAX_DRAWS",
     "Band",
     "Components",
+    "Envelopes",
     "JointOutputs",
     "LatentFunctions",
     "LocalDraws",
@@ -29,5 +31,7 @@ __all__ = [
     "Prediction",
     "Spectrogram",
     "filled",
+    "instantaneous_amplitude",
     "log_mean_density",
+    "moduli",
 ]
