@@ -67,11 +67,12 @@ def test_envelopes_are_those_of_dense_normal_distributions():
 
 @pytest.fixture(scope="module")
 def swelling():
-    """A tone whose amplitude swells, in units of thousands, on a level."""
+    """A tone whose frequency changes and whose amplitude swells, in units of thousands, on a level."""
     rng = np.random.default_rng(1)
     t = np.sort(rng.uniform(0.0, 20.0, 250))
-    y = 5000.0 + height(t) * np.cos(2.0 * np.pi * 1.1 * t) + 200.0 * rng.normal(size=250)
-    return sg.SpectralGPRegressor(random_state=0).fit(t, y), np.linspace(0.5, 19.5, 60)
+    phase = 2.0 * np.pi * (1.1 * t + 0.6 * np.cos(0.4 * t))
+    y = 5000.0 + height(t) * np.cos(phase) + 200.0 * rng.normal(size=250)
+    return sg.SpectralGPRegressor(n_components=1, random_state=0).fit(t, y), np.linspace(0.5, 19.5, 60)
 
 
 def height(t):

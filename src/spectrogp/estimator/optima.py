@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from ..models import Lanes, grid_groups, with_groups
-from .rungs import LAST, SAME, Rung, Work, along_ladder, approach, frequencies, frequency_groups, phases, settled
+from .rungs import SAME, Rung, Work, along_ladder, approach, frequencies, frequency_groups, phases, settled
 
 Ladder: TypeAlias = dict[int, Rung]  # rungs by number
 
@@ -17,7 +17,8 @@ NEGLIGIBLE = 4.0  # nats of evidence below the best at which an optimum is left 
 APART = 0.5  # cycles by which phases differ along the data: optima are whole cycles apart, and between them is none
 HOLDS = 1.0  # cycles that a gap holds, at least, for there to be one less
 LOWEST = 0.3  # of a frequency in a gap, to begin with, with a cycle less
-DOUBTFUL = 10.0  # nats below the log joint density of the best at which a search is given up
+FIRST = 8  # steps of Newton's method to another optimum, from which it is settled
+DOUBTFUL = 10.0  # nats below the best at which one is given up: a prior that expects it may make it likelier by as much
 SAID = 0.05  # share of draws from which on an optimum is told of: it reaches into 90 % bands
 
 
@@ -52,15 +53,17 @@ def with_other_cycles(
         work: What may still be done.
     """
     found: list[Ladder] = []
-    x = _rows(top(best))
-    for group, column in _columns(top(best).model):
-        for low, high in _gaps(top(best), x, group, column):
+    first = top(best)
+    x = _rows(first)
+    for group, column in _columns(first.model):
+        for low, high in _gaps(first, x, group, column):
             for cycles in (1.0, -1.0):
                 at: Ladder | None = best
                 while at is not None and not work.spent:
                     at = _crossed(at, count, other, work, (group, column, low, high, cycles))
-                    if at is not None:
-                        found.append(at)
+                    if at is None or not top(at).evidence > first.evidence - NEGLIGIBLE:
+                        break
+                    found.append(at)
     return found
 
 
@@ -71,21 +74,20 @@ def _crossed(
     work: Work,
     where: tuple[int, int, float, float, float],
 ) -> Ladder | None:
-    """The ladder of the optimum with so many cycles more in a gap; nothing where it is not there or not likely."""
+    """The ladder of the optimum with so many cycles more in a gap; nothing where it is not there or far less likely."""
     best = top(ladder)
     model = _bent(best.model, *where)
     if model is None:
         return None
     least = best.optimum.log_joint - DOUBTFUL
-    begun = approach(work, Lanes(model, best.lanes.timeline), model, LAST, least)
+    begun = approach(work, Lanes(model, best.lanes.timeline), model, FIRST, least)
     if not begun.optimum.log_joint > least:
         return None
     rung = settled(work, begun)
     if not (rung.evidence > best.evidence - DOUBTFUL and _other_optimum(rung, best)):
         return None
     k = next(k for k, one in ladder.items() if one is best)
-    rungs = along_ladder(rung, k, count, other, work)
-    return rungs if top(rungs).evidence > best.evidence - NEGLIGIBLE else None
+    return along_ladder(rung, k, count, other, work)
 
 
 def _bent(model: Any, group: int, column: int, low: float, high: float, cycles: float) -> Any:
@@ -136,26 +138,33 @@ def _other_optimum(one: Rung, than: Rung) -> bool:
 
 
 def told_optima(rungs: list[Rung]) -> list[str]:
-    """What the rungs of a mixture say of optima that are distinct from that of the first one, in words."""
+    """What is to be said of rungs of a mixture that are of another optimum than the first one, in words."""
+    if not (frequencies(rungs[0].model) and np.isfinite(rungs[0].evidence)):
+        return []
     x, weight = _rows(rungs[0]), np.exp([rung.evidence - rungs[0].evidence for rung in rungs])
     first = _turns(rungs[0], x)
-    shares: dict[tuple[int, int, int], float] = {}
-    for rung, own in zip(rungs, weight / weight.sum(), strict=True):
-        apart = _turns(rung, x) - first
-        if not np.any(np.ptp(apart, axis=0) > APART):
-            continue
-        a = int(np.argmax(np.ptp(apart, axis=0)))
-        k = int(np.argmax(np.abs(np.diff(apart[:, a]))))
-        cycles = round(float(apart[k + 1 :, a].mean() - apart[: k + 1, a].mean()))
-        shares[a, k, cycles] = shares.get((a, k, cycles), 0.0) + float(own)
-    said = []
-    for (a, k, cycles), share in shares.items():
-        if share > SAID:
-            low, high = ((x[k + end] - x[0]) / (x[-1] - x[0]) for end in (0, 1))
-            many = f"{abs(cycles)} cycle{'s' * (abs(cycles) != 1)} {'more' if cycles > 0 else 'less'}"
-            what = f"has {many} between" if cycles else "has another frequency around"
-            said.append(
-                f"component {a + 1} {what} {low:.1%} and {high:.1%} of the record in {share:.0%} of the draws: the "
-                "data allow both, and bands hold both; rows in between would tell"
-            )
-    return said
+    shares: dict[str, float] = {}
+    for rung, share in zip(rungs, weight / weight.sum(), strict=True):
+        what = _difference(_turns(rung, x) - first, (x - x[0]) / (x[-1] - x[0]))
+        shares[what] = shares.get(what, 0.0) + float(share)
+    return [
+        f"{what} in {share:.0%} of the draws: the data allow both, and bands hold both; rows in between would tell"
+        for what, share in shares.items()
+        if what and share > SAID
+    ]
+
+
+def _difference(apart: np.ndarray, place: np.ndarray) -> str:
+    """Where phases that are so many cycles ``[n, a]`` apart at places of the record differ, if they do."""
+    drift = np.ptp(apart, axis=0)
+    a = int(np.argmax(drift))
+    steps = np.diff(apart[:, a])
+    k = int(np.argmax(np.abs(steps)))
+    cycles = round(float(steps[k]))
+    if drift[a] > APART and cycles:
+        many = f"{abs(cycles)} cycle{'s' * (abs(cycles) != 1)} {'more' if cycles > 0 else 'less'}"
+        return f"component {a + 1} has {many} between {place[k]:.1%} and {place[k + 1]:.1%} of the record"
+    if drift[a] > 2.0 * APART:
+        low, high = sorted((int(np.argmin(apart[:, a])), int(np.argmax(apart[:, a]))))
+        return f"component {a + 1} turns otherwise between {place[low]:.0%} and {place[high]:.0%} of the record"
+    return ""
