@@ -9,7 +9,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike
 
-from ..core import Module, as_level, plain_inputs
+from ..core import Module, as_level, entry_point, plain_inputs
 from .band import Band
 from .posterior import MAX_DRAWS, MOST, Posterior, filled
 
@@ -33,6 +33,7 @@ class Envelopes(Module):
         return found
 
 
+@entry_point
 def instantaneous_amplitude(
     posterior: Posterior, data: Any, X: ArrayLike, level: float = 0.9, *, max_draws: int = MAX_DRAWS
 ) -> Band:
