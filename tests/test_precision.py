@@ -166,6 +166,7 @@ INSTANCES = {
     models.VariationalGP: lambda: models.VariationalGP(mixture(), 0.3, Z),
     posterior.Band: lambda: posterior.Band(LEVELS, LEVELS - 1.0, LEVELS + 1.0),
     posterior.Components: lambda: posterior.Components(DATA, X),
+    posterior.Envelopes: lambda: posterior.Envelopes(DATA, X),
     posterior.JointOutputs: lambda: posterior.JointOutputs(DATA, X),
     posterior.LatentFunctions: lambda: posterior.LatentFunctions(X),
     posterior.LocalDraws: lambda: posterior.LocalDraws.of(local_functions()),
@@ -367,6 +368,7 @@ CALLS = {
         "over": lambda _: posterior.Band.over(X, 0.9),
     },
     posterior.Components: READING,
+    posterior.Envelopes: {"__call__": lambda reading: reading(markov())},
     posterior.JointOutputs: READING,
     posterior.LatentFunctions: READING,
     posterior.LocalDraws: {

@@ -32,7 +32,7 @@ from scipy.special import ndtr
 import spectrogp as sg
 from spectrogp.files import write_json
 from spectrogp.plots import COLOURS, STYLE
-from spectrogp.posterior import Outputs
+from spectrogp.posterior import Envelopes, Outputs, moduli
 
 from ..measure import Clock, processor
 from .page import write_part
@@ -108,7 +108,7 @@ def _draw(rng: np.random.Generator) -> Drawn | None:
     truth = np.stack(
         [
             at(places, frequency) - np.interp(places, grid, turn),
-            np.exp(CubicSpline(grid, log_amplitude)(places)),
+            np.exp(CubicSpline(grid, log_amplitude)(places)) * np.hypot(*(np.interp(places, grid, w) for w in (u, v))),
             f,
             f + noise * rng.normal(size=PLACES),
         ]
@@ -157,14 +157,16 @@ def below(drawn: Drawn) -> np.ndarray:
     """
     model = sg.SpectralGPRegressor(random_state=0).fit(drawn.t, drawn.y)
     X = (drawn.places[:, None] - model.X_mean_) / model.X_scale_
-    predicted = model.posterior_.map(Outputs(model.model_.prepare(model.data_, X), X, 0.0))
+    prepared = model.model_.prepare(model.data_, X)
+    predicted = model.posterior_.map(Outputs(prepared, X, 0.0))
     shares = np.full((len(QUANTITIES), PLACES), np.nan)
     count = np.count_nonzero(model.initial_values_.found)
     if count:
         found = model.posterior_.local_functions(X, max_draws=model.n_draws)
         strongest = int(np.argmax(np.mean(found.weight[..., :count], axis=(0, 1))))
         frequency = found.frequency[:, :, strongest, 0] / model.X_scale_[0]
-        amplitude = found.amplitude[:, :, strongest] * model.y_scale_
+        envelopes = model.posterior_.read(Envelopes(prepared, X), max_draws=model.n_draws)
+        amplitude = moduli(*(part[:, :, strongest] for part in envelopes)) * model.y_scale_
         shares[:2] = np.mean(frequency < drawn.truth[0], axis=0), np.mean(amplitude < drawn.truth[1], axis=0)
     inside = (drawn.truth[2:] - model.y_mean_) / model.y_scale_
     for k, moments in enumerate((predicted.function, predicted.output)):
@@ -232,8 +234,8 @@ def report(shares: np.ndarray, seconds: np.ndarray, signals: list[Drawn], seed: 
         "Each is fitted by `SpectralGPRegressor(random_state=0).fit(t, y)`, which is told nothing of this.",
         "",
         f"The share of truths inside central bands, at {PLACES} places of each record, in gaps too, with standard",
-        "errors over signals. *Frequency*: that at which the signal turns. *Amplitude*: the standard deviation of the",
-        "process that the component is, of which a record shows one draw. *Output*: a new noisy value.",
+        "errors over signals. *Frequency*: that at which the signal turns. *Amplitude*: that which it has there, the",
+        "modulus of its complex envelope. *Output*: a new noisy value.",
         "",
         *table(Coverage.of(shares)),
         "",

@@ -51,7 +51,9 @@ def print_summary(summary: dict[str, Any], shown: Shown) -> None:
     if said := said_of_transform(summary["diagnostics"]):
         terminal.say(said)
     level = f"{100.0 * summary['level']:.3g} %"
-    head = ["component", shown.head, f"median {level} band", f"amplitude σ ({summary['found']['outputs']})"]
+    # Of kernels without envelopes σ is all that is known of amplitudes.
+    size = "amplitude" if all("sigma" in entry for entry in summary["components"]) else "amplitude σ"
+    head = ["component", shown.head, f"median {level} band", f"{size} ({summary['found']['outputs']})"]
     rows = []
     for number, entry in enumerate(summary["components"], 1):
         periods = shown.period and "period" in entry

@@ -3,6 +3,7 @@
 from .choice import Choice, Rung
 from .regressor import SpectralGPRegressor
 from .reporting import (
+    amplitudes_at,
     columns_of,
     inputs_along,
     labels_of,
@@ -20,6 +21,7 @@ __all__ = [
     "Rung",
     "Settings",
     "SpectralGPRegressor",
+    "amplitudes_at",
     "columns_of",
     "inputs_along",
     "labels_of",

@@ -13,6 +13,7 @@ from ..files import FilePath, save
 from ..models import Data
 from ..parameters import summary
 from ..posterior import Band, Posterior, Spectrogram
+from .amplitudes import AmplitudesMixin
 from .beyond import finite, say_if_far
 from .channels import ChannelsMixin, by_channel
 from .diagnosing import DiagnosisMixin
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
     from .choice import Choice
 
 
-class FittedMixin(InsideMixin, ChannelsMixin, DiagnosisMixin):
-    """Predictions, frequencies, components, reports and files of a fitted estimator."""
+class FittedMixin(InsideMixin, ChannelsMixin, DiagnosisMixin, AmplitudesMixin):
+    """Predictions, frequencies, amplitudes, components, reports and files of a fitted estimator."""
 
     n_draws: int
     n_features_in_: int

@@ -180,14 +180,15 @@ def _fit_in_linear_time(
     }
     if checkpoint is not None:
         checkpoint.unlink(missing_ok=True)
-    fit = Fitted(found.model, centred, posterior, initial, found.history, diagnostics, offset=offset)
+    said = tuple(found.optima)
+    fit = Fitted(found.model, centred, posterior, initial, found.history, diagnostics, offset=offset, warnings=said)
     if not isinstance(found.model, models.MarkovGP):
         return fit
     verdict = judge(found.model, centred, posterior, initial, shown._replace(zero=shown.zero - float(offset)))
     diagnostics["block_out"] = verdict.block_out
     # Where there are no logarithms to be compared with nobody asks for the evidence.
     evidence = found.evidence(centred) if verdict.growth or shown.exponent is not None else -np.inf
-    return fit._replace(warnings=tuple(verdict.warnings), evidence=evidence, growth=verdict.growth)
+    return fit._replace(warnings=(*said, *verdict.warnings), evidence=evidence, growth=verdict.growth)
 
 
 def _with_least_error(data: Data, initial: InitialValues) -> Data:

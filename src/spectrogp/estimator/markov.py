@@ -27,6 +27,7 @@ from ..posterior import Posterior
 from .integrated import with_likeliest_noise, with_sizes
 from .long import fit_long
 from .mixture import mixture, without_offset
+from .optima import NEGLIGIBLE, distinct, told_optima, top, with_other_cycles
 from .roughness import smooth_or_rough
 from .rungs import (
     FITTED,
@@ -56,7 +57,6 @@ BEGIN = 3  # where candidates are compared, unless what was found changes faster
 FIRST = 8  # steps of Newton's method of candidates
 APART = 0.3  # nats by which candidates that end at the same place may differ
 DOUBTFUL = 10.0  # nats below the best at which a candidate may be above it with frequencies of another lengthscale
-NEGLIGIBLE = 4.0  # nats below the best at which a rung of the ladder is left out of the mixture
 ROWS_A_CYCLE, LEAST = 4.0, 256  # that are left of an even record that has more
 PERIODS = 0.5  # of the slowest component that changes: red noise that is faster may be what windows missed
 LEFT, LEFT_A_ROW = 3e9, 6e5  # work (``Lanes.work``) of a fit, some 40 CPU seconds, and of one of many rows, of each
@@ -72,6 +72,7 @@ class MarkovFit(NamedTuple):
     history: np.ndarray
     cut_short: list[str]
     likeliest: Rung  # of the rows that were fitted to
+    optima: list[str]  # what is to be said of those that draws are of
 
     def evidence(self, data: Data) -> float:
         """Log marginal likelihood of all rows, less the offset; where some or means were fitted to, by what these say.
@@ -128,6 +129,7 @@ def fit_markov(
     offset = np.array([float(one.offset.value) for one in top.model.channels])
     centred = without_offset(top.model)
     posterior = mixture(parts, draws, work) if parts else Posterior.at_point(centred)
+    optima = told_optima(parts) if parts and parts[0].lanes.whole else []
     fitted, whole = (sum(part.size for part in parts) for parts in (data, given))
     history = np.asarray(top.optimum.history) / fitted
     unfinished = _unfinished(top.optimum)
@@ -138,7 +140,7 @@ def fit_markov(
         )
     if not np.any(inside) and fitted < whole:
         unfinished.append(f"optimum: nothing significant was found, and {fitted} of {whole} rows were fitted to")
-    return MarkovFit(centred, posterior, offset, history, unfinished, likeliest)
+    return MarkovFit(centred, posterior, offset, history, unfinished, likeliest, optima)
 
 
 @entry_point
@@ -205,8 +207,12 @@ def _fit_short(initial: InitialValues, data: Channels, n_starts: int, work: Work
     if len(scales) == 1:
         kept = [(resettled(work, rung), start) for rung, start in kept]
     ladders = [(along_ladder(rung, first, len(scales), other_of(start), work), start) for rung, start in kept]
-    highest, start = max(ladders, key=lambda pair: max(rung.evidence for rung in pair[0].values()))
-    return _that_count(list(further_along(highest, len(scales), other_of(start), work).values()), work)
+    highest, start = max(ladders, key=lambda pair: top(pair[0]).evidence)
+    found = [ladder for ladder, _ in ladders]
+    if np.any(initial.changing):
+        found += with_other_cycles(highest, len(scales), other_of(start), work)
+    rungs = [further_along(ladder, len(scales), other_of(start), work) for ladder in distinct(found)]
+    return _that_count([rung for ladder in rungs for rung in ladder.values()], work)
 
 
 def _that_count(rungs: list[Rung], work: Work) -> list[Rung]:

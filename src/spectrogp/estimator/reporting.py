@@ -14,7 +14,8 @@ import numpy as np
 from ..core import as_level, at_least
 from ..initialise import HARMONICS, fundamentals
 from ..models import Data, MarkovGP
-from ..posterior import Band, LocalDraws, Prediction
+from ..posterior import Band, LocalDraws, Prediction, instantaneous_amplitude
+from .beyond import finite
 from .rows import complete_rows, separated
 from .times import numbers_of, outputs_of
 from .units import shown_units
@@ -77,6 +78,7 @@ def report(
         local=_part(local, 0, len(some)),
         along=along,
         grid=_rows(everything, slice(count, None)) if one else None,
+        amplitude=_amplitude(estimator, grids[0], level),
         components=_components(estimator, grids[0], local.weight.shape[-1], level) if one else None,
         record=_record(given, units.log) if one else None,
         band=estimator.initial_values_.band * np.array(labels.sizes),
@@ -101,6 +103,20 @@ def local_functions(estimator: Any, X: np.ndarray, sizes: tuple[float, ...]) -> 
     count = oscillations(estimator.model_) or None  # where nothing oscillates the background is shown
     seen = LocalDraws(*(None if part is None else part[:, :, :count] for part in inside))
     return seen.in_units(estimator.X_scale_ / np.array(sizes), estimator.y_scale_)
+
+
+def amplitudes_at(estimator: Any, rows: np.ndarray, level: float) -> Band:
+    """The amplitudes ``[n, a]`` of oscillations at standardised inputs ``rows [n, 1]``, of a model that has envelopes.
+
+    Args:
+        estimator: Fitted by a ``MarkovGP`` of one channel.
+        rows: The inputs.
+        level: Probability of the intervals.
+    """
+    band = instantaneous_amplitude(
+        estimator.posterior_, estimator.data_, rows, level, max_draws=averaged_over(estimator)
+    )
+    return band.map(lambda part: estimator.y_scale_ * finite(part)[:, : estimator.model_.oscillations])
 
 
 def oscillations(model: Any) -> int | None:
@@ -219,6 +235,13 @@ def _components(estimator: Any, at: np.ndarray, count: int, level: float) -> Ban
     except TypeError:  # a kernel that is no sum of components
         return None
     return inside.map(estimator._units.factors)
+
+
+def _amplitude(estimator: Any, at: np.ndarray, level: float) -> Band | None:
+    """The amplitudes of oscillations, where the model has envelopes and something oscillates."""
+    if not oscillations(estimator.model_):
+        return None
+    return amplitudes_at(estimator, estimator._units.inputs(at), level)
 
 
 def averaged_over(estimator: Any) -> int:

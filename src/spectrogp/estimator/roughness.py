@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from ..initialise import InitialValues, are_pulses
 from ..models import Data, MarkovGP, grid_groups
 from .mixture import without_offset
-from .rungs import Channels, Rung, Work, frequencies
+from .rungs import Channels, Rung, Work, frequencies, phases
 
 SURPRISE = 3.0  # standard deviations by which what a fit leaves over turns with a component more than noise does
 NEAR = 8, 64  # rows that are looked at together, at least and at most: between them those of a cycle
-NODES = 32  # to a knot, between which frequencies are integrated
 SHORT = 0.15  # of the lengthscale that envelopes have a priori: where they are shorter a smooth one serves ill
 
 
@@ -67,7 +65,7 @@ def _turning(model: MarkovGP, data: Data) -> float:
     left = left / np.hypot(error, float(model.likelihood.noise.value))
     left = left / max(float(np.sqrt(np.mean(left**2))), 1e-300)
     most = 0.0
-    for phase in (phase for group in frequencies(model) for phase in _phases(group, X[:, 0]).T):
+    for phase in (phase for group in frequencies(model) for phase in phases(group, X[:, 0]).T):
         cycle = 2.0 * np.pi * len(phase) / max(float(phase[-1]), 1e-300)  # in rows
         along = variance = 0.0
         for lag in range(1, int(np.clip(cycle, *NEAR)) + 1):
@@ -76,13 +74,3 @@ def _turning(model: MarkovGP, data: Data) -> float:
             variance += float(np.sum(turn**2))
             most = max(most, along / np.sqrt(variance))
     return most
-
-
-def _phases(group: Any, x: np.ndarray) -> np.ndarray:
-    """Phases ``[n, a]`` of components at inputs, from zero at the first."""
-    low, high = float(np.min(x)), float(np.max(x))
-    nodes = np.linspace(low, high, NODES * int(np.ceil((high - low) / float(group.spacing))) + 2)
-    frequency = np.exp(group.unwarped(nodes[:, None]))[..., 0]
-    rise = 0.5 * (frequency[1:] + frequency[:-1]) * (nodes[1] - nodes[0])
-    total = np.concatenate([np.zeros_like(rise[:1]), np.cumsum(rise, axis=0)])
-    return np.column_stack([np.interp(x, nodes, column) for column in total.T])

@@ -21,6 +21,7 @@ RISES = 0.1  # nats of evidence that amplitudes nearer to the likeliest must gai
 NEARLY = 2.5  # nats below the best at which a rung of a ladder still has neighbours that count in a mixture
 FURTHER = 2  # rungs, on either side: of more that are as likely bands are as wide
 SAME = 0.01  # error of the logarithm of a frequency that functions of another lengthscale follow
+NODES = 32  # to a knot, between which frequencies are integrated
 FITTED = 50.0  # nats that a fitted frequency counts for, where it is to be followed
 
 
@@ -248,3 +249,13 @@ def frequency_groups(model: MarkovGP | ChannelGP) -> list[int]:
 def frequencies(model: MarkovGP | ChannelGP) -> list[GridFunctionGroup]:
     groups = grid_groups(model)
     return [groups[k] for k in frequency_groups(model)]
+
+
+def phases(group: Any, x: np.ndarray) -> np.ndarray:
+    """Phases ``[n, a]`` of components at inputs, from zero at the first."""
+    low, high = float(np.min(x)), float(np.max(x))
+    nodes = np.linspace(low, high, NODES * int(np.ceil((high - low) / float(group.spacing))) + 2)
+    frequency = np.exp(group.unwarped(nodes[:, None]))[..., 0]
+    rise = 0.5 * (frequency[1:] + frequency[:-1]) * (nodes[1] - nodes[0])
+    total = np.concatenate([np.zeros_like(rise[:1]), np.cumsum(rise, axis=0)])
+    return np.column_stack([np.interp(x, nodes, column) for column in total.T])

@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core import compute_in_callers, keep_freed_memory, share_compilations
-from ..estimator import SpectralGPRegressor, inputs_along, local_functions, with_times
+from ..estimator import SpectralGPRegressor, amplitudes_at, inputs_along, local_functions, with_times
 from ..files import Columns
+from ..models import MarkovGP
 from ..posterior import Band
 
 LEAST = 8  # different inputs, below which nothing is looked for in a signal
@@ -94,8 +95,9 @@ def _found(estimator: SpectralGPRegressor, task: Task) -> dict[str, Any]:
     frequency = frequency.map(lambda part: part * task.size)
     middle, low, high = (None if part is None else np.median(part, axis=0) for part in frequency)
     count = frequency.mean.shape[1]
-    amplitude = Band.over(local_functions(estimator, at, (task.size,)).amplitude[:, :, :count], task.level)
-    size, weakest, strongest = (None if part is None else np.median(part, axis=0) for part in amplitude)
+    size, weakest, strongest = (
+        None if part is None else np.median(part, axis=0) for part in _amplitude(estimator, at, count, task)
+    )
     noise = estimator.model_.realise().noise_at((at - estimator.X_mean_) / estimator.X_scale_, 0.0)[1]
     judged = estimator.diagnostics_.get("block_out", {})
     return {
@@ -114,6 +116,13 @@ def _found(estimator: SpectralGPRegressor, task: Task) -> dict[str, Any]:
         "r2": judged.get("r2"),
         "coverage": judged.get("coverage"),
     }
+
+
+def _amplitude(estimator: SpectralGPRegressor, at: np.ndarray, count: int, task: Task) -> Band:
+    """Amplitudes ``[n, a]`` of so many components; of kernels without envelopes their σ."""
+    if isinstance(estimator.model_, MarkovGP):
+        return amplitudes_at(estimator, (at - estimator.X_mean_) / estimator.X_scale_, task.level)
+    return Band.over(local_functions(estimator, at, (task.size,)).amplitude[:, :, :count], task.level)
 
 
 def _told(caught: list[Any]) -> list[str]:

@@ -64,11 +64,11 @@ def fit_many(
         of ``by``; ``rows``, and how many of them were left out for missing values; ``failure``, the reason, or null;
         the number of ``components``, and lists with an entry for each of them: the median over the signal of its
         ``frequency`` and of the ends of the band, ``frequency_lower`` and ``frequency_upper``, where the frequency is
-        least and most, and likewise its ``amplitude`` (standard deviation) and the ends of the band,
-        ``amplitude_lower`` and ``amplitude_upper``; the standard deviation of the ``noise``; ``target_transform``,
-        "log" where both are those of logarithms of the outputs, else "none"; of rows that were left out in blocks
-        ``r2`` and the share inside 90 % intervals, ``coverage``; ``warnings``, and ``cpu_seconds``. An optimum alone
-        (``inference="map"``) has no bands, null.
+        least and most, and likewise its ``amplitude`` (that of a sinusoid; of kernels other than ``"auto"`` σ, the
+        standard deviation) and the ends of the band, ``amplitude_lower`` and ``amplitude_upper``; the standard
+        deviation of the ``noise``; ``target_transform``, "log" where amplitudes and noise are those of logarithms of
+        the outputs, else "none"; of rows that were left out in blocks ``r2`` and the share inside 90 % intervals,
+        ``coverage``; ``warnings``, and ``cpu_seconds``. An optimum alone (``inference="map"``) has no bands, null.
     """
     level, size = as_level(level), 1.0
     estimator = SpectralGPRegressor(random_state=0) if estimator is None else estimator

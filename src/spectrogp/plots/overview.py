@@ -94,7 +94,7 @@ def draw_panel(name: str, report: Report, axes: Axes) -> None:
     if report.grid is None and name != "spectrogram":
         raise ValueError(f"for several inputs there is the panel 'spectrogram' only, got {name!r}")
     along, labels, level = report.along[0], report.labels.drawn, report.level
-    t, local = along.at[:, along.axis], along.local
+    t = along.at[:, along.axis]
     match name:
         case "fit":
             _fit(axes, report)
@@ -106,7 +106,7 @@ def draw_panel(name: str, report: Report, axes: Axes) -> None:
         case "periodogram":
             _periodogram(axes, report)
         case _:
-            functions = _functions(local, labels, level)
+            functions = _functions(report)
             if name not in functions:
                 raise ValueError(f"this kernel has no {name}")
             plot_functions([axes], t, {functions[name][0]: functions[name][1]})
@@ -116,7 +116,7 @@ def draw_panel(name: str, report: Report, axes: Axes) -> None:
 
 def _of_one_input(report: Report, truth: Any, scaling: str, period: bool) -> Figure:
     along, labels, level = report.along[0], report.labels.drawn, report.level
-    t, frequency, functions = along.at[:, 0], _frequency(along, level), _functions(along.local, labels, level)
+    t, frequency, functions = along.at[:, 0], _frequency(along, level), _functions(report)
     layout: Any = [["fit"] * 2, ["spectrogram", "periodogram"], [*functions] * (3 - len(functions))]
     count = 0 if report.components is None else report.components.mean.shape[1]
     below = [f"component {k}" for k in range(count)]
@@ -163,7 +163,7 @@ def _of_one_input(report: Report, truth: Any, scaling: str, period: bool) -> Fig
         "spectrogram": "model: spectrogram, frequency"
         + (" (MAP: no band)" if frequency.lower is None else f", {100.0 * level:.3g} % band"),
         "periodogram": f"{'logarithms' if labels.log else 'data'} alone: windowed Lomb–Scargle",
-        "amplitude": "amplitude σ of components" if np.any(frequency.mean) else "amplitude σ",
+        "amplitude": f"amplitude{' σ' * (report.amplitude is None)}{' of components' * bool(np.any(frequency.mean))}",
         "lengthscale": "lengthscale ℓ: coherence",
     }
     for letter, name in zip("abcde", ("fit", "spectrogram", "periodogram", *functions), strict=False):
@@ -262,9 +262,13 @@ def _periodogram(panel: Axes, report: Report) -> Any:
     return image
 
 
-def _functions(local: LocalDraws, labels: Labels, level: float) -> dict[str, tuple[str, Band]]:
-    """The functions of the kernel by name, each with the label of its axis."""
-    functions = {"amplitude": (f"σ ({labels.fitted})", Band.over(local.amplitude, level))}
+def _functions(report: Report) -> dict[str, tuple[str, Band]]:
+    """Amplitudes, and the functions of the kernel, by name, each with the label of its axis."""
+    local, labels, level = report.along[0].local, report.labels.drawn, report.level
+    if report.amplitude is None:
+        functions = {"amplitude": (f"σ ({labels.fitted})", Band.over(local.amplitude, level))}
+    else:
+        functions = {"amplitude": (f"amplitude ({labels.fitted})", report.amplitude)}
     if local.lengthscale is not None:
         functions["lengthscale"] = f"ℓ ({labels.units[0]})", Band.over(local.lengthscale[..., 0], level)
     return functions

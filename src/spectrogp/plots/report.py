@@ -66,6 +66,8 @@ class Report(NamedTuple):
         local: The kernel's local functions at some of the rows.
         along: The same along inputs.
         grid: For one input, predictions along it.
+        amplitude: Along one input, the amplitudes of oscillations whose envelopes are known; None where there are
+            none, and the σ of the kernel is what is shown.
         components: For one input and several components, the part of each along it; of logarithms the factor.
         record: For one input, inputs ``[n]`` and outputs ``[n]`` of all rows, or the logarithms that were fitted.
         band: Lowest and highest frequency ``[2, d]`` that were looked for, in the units of ``labels``.
@@ -85,6 +87,7 @@ class Report(NamedTuple):
     local: LocalDraws
     along: tuple[Along, ...]
     grid: Prediction | None
+    amplitude: Band | None
     components: Band | None
     record: tuple[np.ndarray, np.ndarray] | None
     band: np.ndarray
@@ -110,7 +113,7 @@ def summary(report: Report) -> dict[str, Any]:
         "level": report.level,
         "components": [
             entry | ({"overtone_of": of + 1, "multiple": multiple} if (of, multiple) != (a, 1) else {})
-            for a, entry in enumerate(_components(report.local, report.level))
+            for a, entry in enumerate(_components(report.local, report.amplitude, report.level))
             for of, multiple in [report.overtones.get(a, (a, 1))]
         ],
         "noise": float(np.sqrt(np.mean(np.maximum(noise, 0.0)))),
@@ -137,12 +140,14 @@ def as_drawn(name: str) -> str:
     return printable(name).replace("$", r"\$")
 
 
-def _components(local: LocalDraws, level: float) -> list[dict[str, Any]]:
+def _components(local: LocalDraws, heights: Band | None, level: float) -> list[dict[str, Any]]:
     """Of every component the lowest, highest and median frequency ``[d]``, half its band's median width, the amplitude.
 
-    For one input the shortest and longest period too, with half the median width of theirs.
+    For one input the shortest and longest period too, with half the median width of theirs. The amplitude is that of
+    the oscillation, beside the σ of the kernel, where ``heights`` tell it; else it is σ.
     """
-    frequency, amplitude = Band.over(local.frequency, level), Band.over(local.amplitude, level).mean
+    frequency, sigma = Band.over(local.frequency, level), Band.over(local.amplitude, level).mean
+    amplitude = sigma if heights is None else heights.mean
     half = _half_widths(frequency)
     periods: Any = [{}] * amplitude.shape[1]
     if local.frequency.shape[-1] == 1 and np.all(local.frequency > 0):
@@ -159,6 +164,7 @@ def _components(local: LocalDraws, level: float) -> list[dict[str, Any]]:
             "band": half[a],
             **periods[a],
             "amplitude": [float(amplitude[:, a].min()), float(amplitude[:, a].max())],
+            **({} if heights is None else {"sigma": [float(sigma[:, a].min()), float(sigma[:, a].max())]}),
         }
         for a, values in enumerate(np.moveaxis(frequency.mean, 1, 0))
         # What has a Matérn's density and no frequency is a background.

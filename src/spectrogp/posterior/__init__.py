@@ -1,5 +1,6 @@
 """Posteriors: draws of a model, what can be read off the models at them, and bands."""
 
+from .amplitude import Envelopes, instantaneous_amplitude, moduli
 from .band import Band
 from .filling import filled
 from .posterior import MAX_DRAWS, Posterior
@@ -20,6 +21,7 @@ __all__ = [
     "MAX_DRAWS",
     "Band",
     "Components",
+    "Envelopes",
     "JointOutputs",
     "LatentFunctions",
     "LocalDraws",
@@ -30,5 +32,7 @@ __all__ = [
     "Prediction",
     "Spectrogram",
     "filled",
+    "instantaneous_amplitude",
     "log_mean_density",
+    "moduli",
 ]
