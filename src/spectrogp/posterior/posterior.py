@@ -19,6 +19,7 @@ from ..models import BLOCK, Gaussian, Moments, as_outputs, require_joint
 from ..parameters import partition
 from .band import Band
 from .labels import matched
+from .mapping import at_draws
 from .quantiles import freedom_of, mixture_quantiles
 from .readings import (
     Components,
@@ -126,7 +127,7 @@ class Posterior(Module):
         shape = self.log_joint.shape
         flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), (self.draws, self.log_joint))
         # Flat outside the program, which is then the same for any chains and draws that are as many together.
-        values = _map(reading, flat[0], flat[1], self.rest)
+        values = at_draws(reading, flat[0], flat[1], self.rest)
         if not traced(values):  # to shape them is no program then
             values = jax.tree.map(np.asarray, values)
         return jax.tree.map(lambda leaf: leaf.reshape(*shape, *leaf.shape[1:]), values)
@@ -382,12 +383,6 @@ def rounded(rows: int) -> int:
 def filled(rows: int) -> np.ndarray:
     """Numbers of so many rows, and the last again and again, up to one of few counts that programs are compiled for."""
     return np.minimum(np.arange(rounded(rows)), rows - 1)
-
-
-@eqx.filter_jit
-def _map(reading: Callable[[Any], Any], draws: PyTree, log_joint: Array, rest: PyTree) -> Any:
-    # Over the density too: a model without free parameters has a draw all the same.
-    return jax.lax.map(lambda pair: reading(eqx.combine(pair[0], rest)), (draws, log_joint))
 
 
 @eqx.filter_jit
