@@ -290,6 +290,7 @@ CALLS = {
         "predict_output": lambda model: model.predict_output(data_of(model), X, 0.1),
         "prepare": lambda model: model.prepare(data_of(model), X),
         "realise": lambda _: models.ExactGP(with_functions(), parameters.Positive(0.3)).realise(),
+        "side_by_side": lambda model: model.side_by_side(100),
     },
     models.ExactGP: {"leave_one_out": lambda model: model.leave_one_out(DATA)},
     models.AbstractNeighbourModel: {

@@ -162,7 +162,7 @@ def below(drawn: Drawn) -> np.ndarray:
     shares = np.full((len(QUANTITIES), PLACES), np.nan)
     count = np.count_nonzero(model.initial_values_.found)
     if count:
-        found = model.posterior_.local_functions(X, max_draws=model.n_draws)
+        found = model.posterior_.local_functions(X, max_draws=model.posterior_.log_joint.size)
         strongest = int(np.argmax(np.mean(found.weight[..., :count], axis=(0, 1))))
         frequency = found.frequency[:, :, strongest, 0] / model.X_scale_[0]
         envelopes = model.posterior_.read(Envelopes(prepared, X), max_draws=model.n_draws)

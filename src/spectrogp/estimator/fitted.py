@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 class FittedMixin(InsideMixin, ChannelsMixin, DiagnosisMixin, AmplitudesMixin):
     """Predictions, frequencies, amplitudes, components, reports and files of a fitted estimator."""
 
-    n_draws: int
     n_features_in_: int
     model_: Any
     data_: Any
@@ -212,7 +211,7 @@ class FittedMixin(InsideMixin, ChannelsMixin, DiagnosisMixin, AmplitudesMixin):
         """
         rows = self._inputs(X)
         unit = self.X_scale_ if self.n_features_in_ > 1 else self.X_scale_[0]
-        band = self.posterior_.local_frequency(rows, as_level(level), max_draws=self.n_draws)
+        band = self.posterior_.local_frequency(rows, as_level(level), max_draws=self.posterior_.log_joint.size)
         count = oscillations(self.model_)
         return self._labelled(X, band.map(lambda part: finite(part)[:, :count] / unit))
 
@@ -241,7 +240,9 @@ class FittedMixin(InsideMixin, ChannelsMixin, DiagnosisMixin, AmplitudesMixin):
         rows, frequency = self._inputs(X), as_numbers(frequency, "frequency")
         scale = self.X_scale_ if axis is None else self.X_scale_[[axis]]
         inside = frequency * (scale if frequency.ndim > 1 else scale[0])
-        band = self.posterior_.band(Spectrogram(rows, inside, axis), as_level(level), max_draws=self.n_draws)
+        band = self.posterior_.band(
+            Spectrogram(rows, inside, axis), as_level(level), max_draws=self.posterior_.log_joint.size
+        )
         return band.map(lambda part: finite(part) * self.y_scale_**2 * np.prod(scale))
 
     # Reports

@@ -149,7 +149,7 @@ def _fit_in_linear_time(
 
     What is one for each channel is a tuple of these, and of a single output itself.
     """
-    draws = settings.n_draws if settings.inference == "laplace" else 1
+    draws = settings.draws_for(max(part.size for part in data), 1) if settings.inference == "laplace" else 1
     data = tuple(_with_least_error(part, initial) for part in data)
 
     def fitted(initial: InitialValues) -> tuple[MarkovFit, Any]:

@@ -52,8 +52,8 @@ def infer(
     if settings.inference != "laplace":
         return sampled(settings, model, data, key, stage), []
     if near is not None:
-        roles = _drawn_roles(model)
-        return sample_fisher(model, _some(near), draws=settings.n_draws, key=key, roles=roles), []
+        draws, roles = settings.draws_for(*_shape(data)), _drawn_roles(model)
+        return sample_fisher(model, _some(near), draws=draws, key=key, roles=roles), []
     return _laplace(settings, model, data, key, stage.progress)
 
 
@@ -99,8 +99,8 @@ def _laplace(
         if progress is not None:
             progress(done, steps, objective)
 
-    batch = settings.batch_for(*_shape(data))
-    posterior = sample_laplace(model, data, draws=settings.n_draws, key=key, batch=batch, roles=roles, progress=show)
+    batch, draws = settings.batch_for(*_shape(data)), settings.draws_for(*_shape(data))
+    posterior = sample_laplace(model, data, draws=draws, key=key, batch=batch, roles=roles, progress=show)
     if not followed[0] == followed[1] < size:
         return posterior, []
     return posterior, [
@@ -110,7 +110,8 @@ def _laplace(
 
 
 def sampled(settings: Settings, model: Any, data: Any, key: Array, stage: Stage) -> Posterior:
-    batch, each = settings.batch_for(*_shape(data)), -(-settings.n_draws // settings.chains)
+    batch, draws = settings.batch_for(*_shape(data)), settings.draws_for(*_shape(data))
+    each = -(-draws // settings.chains)
     match settings.inference:
         case "map":
             return Posterior.at_point(model)
@@ -118,7 +119,7 @@ def sampled(settings: Settings, model: Any, data: Any, key: Array, stage: Stage)
             bound = models.DoublyStochasticGP(model)
             adam, steps = Adam(settings.learning_rate, batch), 3 * settings.max_iter
             fitted = whole(maximise(bound, data, steps=steps, key=key, optimiser=adam, run=stage.run()))
-            return sample_variational(fitted.model, data, draws=settings.n_draws, key=key)
+            return sample_variational(fitted.model, data, draws=draws, key=key)
         case "nuts":
             sampler: Any = NUTS(warmup=settings.warmup, chains=settings.chains)
             return whole(sample(sampler, model, data, draws=each, key=key, run=stage.run(25))).relabelled(places(data))

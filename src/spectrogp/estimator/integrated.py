@@ -13,6 +13,8 @@ STEP = 0.35  # of the logarithm of a size: its posterior is about as wide
 NEGLIGIBLE = 4.0  # nats of evidence below those of the rung at which a size is left out
 SMALLEST, LARGEST = -4, 6  # steps, at most
 DRAWS = 200  # of the functions, from which follows how many directions the rows tell of
+HALVINGS = 6  # of a step to likelier noise, at most: after these it stays
+RISES = 0.25  # of what the slope of the evidence says of a step, that it must rise by (a parabola: one half)
 
 
 def with_sizes(rung: Rung) -> list[Rung]:
@@ -67,6 +69,10 @@ def with_likeliest_noise(rung: Rung, rng: np.random.Generator) -> Rung:
     At the optimum of both together it is too small, as a mean of squared residuals is: functions follow the noise in as
     many directions as the rows determine. With more noise these tell less of the functions.
 
+    It is a step of Newton's method on the evidence, halved until the evidence at its end has risen. Beside a process
+    that changes from row to row the data hardly tell the noise at the optimum, but tell very well that it is not much
+    larger: parabolas promise what is not so.
+
     Args:
         rung: At its optimum, its data in one block for each channel; others stay as they are.
         rng: Of the draws that count these directions.
@@ -82,17 +88,20 @@ def with_likeliest_noise(rung: Rung, rng: np.random.Generator) -> Rung:
     pull = np.zeros(len(optimum.numbers))
     pull[places] = told * shares
     move = optimum.factor.solve(pull)
-    # From both sides, by no more than one: then what was positive beside the prior stays so.
-    fallen = np.where(own, 1.0, np.minimum(np.exp(-shares * move[places]), 1.0)[:, None])
-    known = optimum.curvature._replace(H=H * fallen[:, :, None] * fallen[:, None])
-    factor = Arrow.of(lanes, known.H, lanes.log_prior(optimum.numbers)[2])
-    moved = optimum._replace(
-        numbers=optimum.numbers + move,
-        log_joint=optimum.log_joint - 0.5 * float(pull @ move),
-        factor=factor,
-        curvature=known,
-    )
-    return rung._replace(optimum=moved)
+    least = RISES * float(pull @ move)
+    for share in 0.5 ** np.arange(HALVINGS + 1):
+        # From both sides, by no more than one: then what was positive beside the prior stays so.
+        fallen = np.where(own, 1.0, np.minimum(np.exp(-share * shares * move[places]), 1.0)[:, None])
+        known = optimum.curvature._replace(H=H * fallen[:, :, None] * fallen[:, None])
+        numbers = optimum.numbers + share * move
+        log_joint, _ = lanes.total(*lanes.log_likelihoods(numbers), numbers)
+        factor = Arrow.of(lanes, known.H, lanes.log_prior(numbers)[2])
+        moved = rung._replace(
+            optimum=optimum._replace(numbers=numbers, log_joint=log_joint, factor=factor, curvature=known)
+        )
+        if moved.evidence > rung.evidence + share * least:
+            return moved
+    return rung
 
 
 def _shares(rung: Rung, noise: np.ndarray, told: np.ndarray) -> np.ndarray:

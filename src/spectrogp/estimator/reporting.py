@@ -17,6 +17,7 @@ from ..models import Data, MarkovGP
 from ..posterior import Band, LocalDraws, Prediction, instantaneous_amplitude
 from .beyond import finite
 from .rows import complete_rows, separated
+from .settings import FEW_DRAWS, draws_read
 from .times import numbers_of, outputs_of
 from .units import shown_units
 
@@ -27,11 +28,6 @@ ROWS = 2000  # that a report looks at, at most
 DRAWS = 200  # likewise
 GRID = 400, 1200  # inputs at which functions are shown: so many to a cycle, but at least and at most these
 TO_A_CYCLE, LEAST_TO_A_CYCLE = 16.0, 4.0  # below which a curve through them would show another frequency
-# Draws that predictions average over: each costs as much as a prediction at the optimum. More of them where that is
-# little, as in linear time of few rows: forecasts by 50 differ from seed to seed by what a reader can see. Fewer where
-# it is much: the functions of long records are known so well there that draws differ by little beside the noise.
-MANY_DRAWS, FEW_DRAWS, FEWEST_DRAWS = 400, 50, 6
-ROWS_READ, MOST_ROWS_READ = 200_000, 2_000_000
 COMPONENTS = 6  # that are drawn one by one, at most
 INPUTS = 3  # along which spectrograms are shown, at most
 
@@ -245,14 +241,8 @@ def _amplitude(estimator: Any, at: np.ndarray, level: float) -> Band | None:
 
 
 def averaged_over(estimator: Any) -> int:
-    """Draws that predictions average over: half as many for twice as many rows, so that few programs serve."""
-    if not isinstance(estimator.model_, MarkovGP):
-        return FEW_DRAWS
-    draws = MANY_DRAWS
-    for least, most in ((FEW_DRAWS, ROWS_READ), (FEWEST_DRAWS, MOST_ROWS_READ)):
-        while draws > least and draws * estimator.data_.size > most:
-            draws //= 2
-    return draws
+    """Draws that predictions average over."""
+    return draws_read(estimator.data_.size) if isinstance(estimator.model_, MarkovGP) else FEW_DRAWS
 
 
 def _overtones(estimator: Any) -> dict[int, tuple[int, int]]:

@@ -20,6 +20,22 @@ LINEAR_TIME = ("laplace", "map", "nuts")  # what the Markov model of one input c
 COMPARABLE = 100  # rows from which on a fifth of them tells models apart
 LADDER = ("auto", "exact", "neighbours")  # approximations of the models that a ladder chooses from
 BATCH = 1024  # rows of a step on larger data, of the models that take minibatches
+DRAWS = 400  # of the posterior
+# Draws of Markov models that predictions average over: each costs as much as a prediction at the optimum. More of them
+# where that is little, as in linear time of few rows: forecasts by few differ from seed to seed by what a reader can
+# see. Fewer where it is much: the functions of long records are known so well there that draws differ by little beside
+# the noise.
+MANY_DRAWS, FEW_DRAWS, FEWEST_DRAWS = 1600, 50, 6
+ROWS_READ, MOST_ROWS_READ = 600_000, 2_000_000
+
+
+def draws_read(rows: int) -> int:
+    """Draws that predictions of a Markov model average over: half as many for twice the rows: few programs serve."""
+    draws = MANY_DRAWS
+    for least, most in ((FEW_DRAWS, ROWS_READ), (FEWEST_DRAWS, MOST_ROWS_READ)):
+        while draws > least and draws * rows > most:
+            draws //= 2
+    return draws
 
 
 @dataclass(frozen=True)
@@ -38,7 +54,7 @@ class Settings:
     n_knots: int
     n_inducing: int
     n_neighbours: int
-    n_draws: int
+    n_draws: int | None
     warmup: int
     chains: int
     highest_frequency: Any
@@ -75,11 +91,12 @@ class Settings:
                 f"target_transform='log' needs Gaussian noise, got likelihood={self.likelihood!r}: the mean of e to "
                 "the power of noise with heavy tails is infinite"
             )
-        counts = ("max_iter", "n_inducing", "n_neighbours", "n_draws", "warmup", "chains", "n_starts")
+        counts = ("max_iter", "n_inducing", "n_neighbours", "warmup", "chains", "n_starts")
         at_least(1, **{name: getattr(self, name) for name in counts})
         at_least(2, n_knots=self.n_knots)
-        if self.n_components is not None:
-            at_least(1, n_components=self.n_components)
+        for name in ("n_components", "n_draws"):
+            if getattr(self, name) is not None:
+                at_least(1, **{name: getattr(self, name)})
         for name in ("learning_rate", *(() if self.highest_frequency is None else ("highest_frequency",))):
             if not np.all(as_numbers(getattr(self, name), name) > 0):
                 raise ValueError(f"{name} must be positive, got {getattr(self, name)!r}")
@@ -159,6 +176,13 @@ class Settings:
         """Rows of a minibatch, or None for all."""
         minibatches = self.approximation_for(rows, dimensions) in ("neighbours", "svgp")
         return BATCH if minibatches and rows > BATCH else None
+
+    def draws_for(self, rows: int, dimensions: int) -> int:
+        """Draws of the posterior: more of them where each costs little, so that seeds tell less."""
+        if self.n_draws is not None:
+            return self.n_draws
+        along = self.approximation_for(rows, dimensions) == "markov" and self.inference == "laplace"
+        return max(DRAWS, draws_read(rows)) if along else DRAWS
 
     @contextmanager
     def progress(self, description: str) -> Iterator[Progress | None]:

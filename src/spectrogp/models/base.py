@@ -62,6 +62,11 @@ class AbstractModel(AbstractObjective):
     inputs_of_its_own: ClassVar[tuple[str, ...]] = ()  # fields that are inputs, such as inducing ones
     draws_inside_jit: ClassVar[bool] = True  # whether one program can draw f at inputs that it knows when it runs
 
+    def side_by_side(self, rows: int) -> int:
+        """How many models like this one are best read at once, where data and inputs have so many ``rows``."""
+        del rows
+        return 1
+
     # What each model defines, on a realised model:
 
     @abstractmethod

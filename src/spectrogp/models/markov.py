@@ -28,6 +28,7 @@ from .timeline import UNSEEN, Timeline
 SINGLE = 4096  # rows up to which one block holds them all
 OWN = 1024  # rows of its own that a block has at least
 STRETCH, STRETCHES = 64, 12  # rows and number of the stretches that tell how long a block has to warm up
+MODELS, NUMBERS = 8, 2**20  # that are read side by side, at most, and pairs of oscillators at their rows in all
 
 
 class MarkovGP(AbstractModel):
@@ -119,6 +120,11 @@ class MarkovGP(AbstractModel):
             except np.linalg.LinAlgError:  # components that nothing tells apart are never forgotten
                 needed.append(data.size)
         return min(max(needed), data.size)
+
+    def side_by_side(self, rows: int) -> int:
+        """Several, of few rows: steps along these are on small arrays, and take hardly longer for more models."""
+        most = NUMBERS // (max(rows, 1) * len(self.owners()) ** 2)
+        return min(MODELS, 2 ** (max(most, 1).bit_length() - 1))
 
     def predict(self, data: Data | Timeline, X: ArrayLike) -> Moments:
         return self.parts(data, inputs(X))[0]

@@ -20,6 +20,7 @@ from ..parameters import partition
 from .band import Band
 from .filling import filled
 from .labels import matched
+from .mapping import at_draws
 from .quantiles import freedom_of, mixture_quantiles
 from .readings import (
     Components,
@@ -128,7 +129,7 @@ class Posterior(Module):
         shape = self.log_joint.shape
         flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), (self.draws, self.log_joint))
         # Flat outside the program, which is then the same for any chains and draws that are as many together.
-        values = _map(reading, flat[0], flat[1], self.rest)
+        values = at_draws(reading, flat[0], flat[1], self.rest)
         if not traced(values):  # to shape them is no program then
             values = jax.tree.map(np.asarray, values)
         return jax.tree.map(lambda leaf: leaf.reshape(*shape, *leaf.shape[1:]), values)
@@ -377,12 +378,6 @@ class Posterior(Module):
     def _require_draws(self) -> None:
         if self.log_joint.size == 0:
             raise ValueError("there are no draws: the run was interrupted before the first one")
-
-
-@eqx.filter_jit
-def _map(reading: Callable[[Any], Any], draws: PyTree, log_joint: Array, rest: PyTree) -> Any:
-    # Over the density too: a model without free parameters has a draw all the same.
-    return jax.lax.map(lambda pair: reading(eqx.combine(pair[0], rest)), (draws, log_joint))
 
 
 @eqx.filter_jit
