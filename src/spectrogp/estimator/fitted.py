@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from ..core import as_level, as_numbers, at_least, naming
 from ..files import FilePath, save
@@ -14,10 +14,11 @@ from ..models import Data
 from ..parameters import summary
 from ..posterior import Band, Posterior, Prediction, Spectrogram
 from .beyond import finite, say_if_far
+from .categories import Levels, checked_as_fitted, numbers_as_fitted
 from .channels import ChannelsMixin, by_channel
 from .diagnosing import DiagnosisMixin
 from .reporting import averaged_over, oscillations, report, said_of_blocks
-from .times import like, numbers_of
+from .times import like
 from .units import Units
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ class FittedMixin(ChannelsMixin, DiagnosisMixin):
 
     n_draws: int
     n_features_in_: int
+    categories_: Levels
     model_: Any
     data_: Any
     posterior_: Posterior
@@ -209,7 +211,7 @@ class FittedMixin(ChannelsMixin, DiagnosisMixin):
             it is [n, 0]. After ``inference="map"`` there is no interval. Several channels have the same frequencies.
         """
         rows = self._inputs(X)
-        unit = self.X_scale_ if self.n_features_in_ > 1 else self.X_scale_[0]
+        unit = self.X_scale_ if len(self.X_scale_) > 1 else self.X_scale_[0]
         band = self.posterior_.local_frequency(rows, as_level(level), max_draws=self.n_draws)
         count = oscillations(self.model_)
         return self._labelled(X, band.map(lambda part: finite(part)[:, :count] / unit))
@@ -358,9 +360,9 @@ class FittedMixin(ChannelsMixin, DiagnosisMixin):
     def _inputs(self, X: Any) -> np.ndarray:
         """Standardised inputs."""
         check_is_fitted(self)
-        X, columns, _ = numbers_of(X, self.X_origin_, single=self.n_features_in_ == 1)
+        X, columns, _ = numbers_as_fitted(self, X)
         with naming("X"):
-            X = validate_data(self, X, dtype=np.float64, reset=False)
+            X = checked_as_fitted(self, X)
         times = np.isin(np.arange(X.shape[1]), columns)
         if np.any(times != self.times_):
             column = int(np.argmax(times != self.times_))

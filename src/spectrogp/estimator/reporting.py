@@ -15,8 +15,9 @@ from ..core import as_level, at_least
 from ..initialise import HARMONICS, fundamentals
 from ..models import Data, MarkovGP
 from ..posterior import Band, LocalDraws, Prediction
+from .categories import numbers_as_fitted
 from .rows import complete_rows, separated
-from .times import numbers_of, outputs_of
+from .times import outputs_of
 from .units import shown_units
 
 if TYPE_CHECKING:
@@ -180,7 +181,7 @@ def spread(count: int, most: int) -> np.ndarray:
 
 def _given(estimator: Any, X: Any, y: Any, error: Any) -> Data:
     X, y, *_ = separated(X, y)
-    rows = np.asarray(numbers_of(X, estimator.X_origin_).numbers, float)
+    rows = np.asarray(numbers_as_fitted(estimator, X).numbers, float)
     return Data(*complete_rows(rows, outputs_of(y), error)[:3])
 
 
