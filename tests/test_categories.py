@@ -173,7 +173,7 @@ def test_the_command_line_takes_words(model, path, tmp_path):
 def test_the_command_line_says_what_is_wrong_with_words(tmp_path):
     place = tmp_path / "stones.csv"
     X, y = table()
-    X.assign(price=y, id=[f"row {k}" for k in range(60)], size=["1"] * 59 + ["?"]).to_csv(place, index=False)
+    X.assign(price=y, id=[f"row {k}" for k in range(60)], size=["1"] * 59 + ["wide"]).to_csv(place, index=False)
     with pytest.raises(ValueError, match=r"stones.csv, column 'id', holds 60 different words"):
         read_rows(place, ["cut", "id"], "price", None, strict=True)
     with pytest.raises(TableError, match=r"column 'size', row 60: expected a number"):
