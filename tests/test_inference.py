@@ -180,6 +180,29 @@ def test_chunked_sum_equals_the_sum_in_value_and_gradient(size):
         np.testing.assert_allclose(chunked_sum(summand, shared, rows, 8), plain[0], rtol=1e-13)
 
 
+def test_chunked_sum_gathers_from_a_table():
+    """Rows of a table that many rows name are evaluated once, and their gradients meet there."""
+    rng = np.random.default_rng(0)
+    members = rng.integers(-1, 7, (29, 3))
+    with jax.enable_x64(True):
+        shared, table = jnp.asarray(rng.normal(size=2)), {"a": jnp.asarray(rng.normal(size=7)), "b": jnp.ones((7, 2))}
+
+        def summand(shared, picked, rows):
+            value = jnp.sin(picked["a"]) * shared[0] + jnp.sum(picked["b"] * shared, axis=-1) ** 2
+            return jnp.sum(jnp.where(rows >= 0, value, 0.0), axis=-1)
+
+        def whole(shared, table):
+            return jnp.sum(summand(shared, jax.tree.map(lambda leaf: leaf[np.maximum(members, 0)], table), members))
+
+        def chunked(shared, table):
+            return chunked_sum(summand, shared, members, 4, (), table)
+
+        plain = jax.value_and_grad(whole, (0, 1))(shared, table)
+        for some in (jax.value_and_grad(chunked, (0, 1))(shared, table), (chunked(shared, table), plain[1])):
+            for actual, expected in zip(jax.tree.leaves(some), jax.tree.leaves(plain), strict=True):
+                np.testing.assert_allclose(actual, expected, rtol=1e-12, atol=1e-13)
+
+
 def test_natural_gradients_reach_the_optimum_sooner(data, best):
     start = model(VariationalGP, np.linspace(-2.0, 2.0, 12)[:, None])
     settings = {"steps": 150, "key": 1}

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 
+import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import spectrogp as sg
+from spectrogp.models import NeighbourGP, Neighbourhoods
+from spectrogp.models.neighbours import model as neighbour_models
 from spectrogp.models.neighbours.search import (
     CorrelationFeatures,
     LengthscaleFeatures,
@@ -18,6 +23,7 @@ from spectrogp.models.neighbours.search import (
     nearest_under,
     random_order,
 )
+from spectrogp.parameters import partition
 
 
 @pytest.mark.parametrize(
@@ -145,3 +151,38 @@ def test_predictions_in_pieces_are_those_at_once(monkeypatch):
     monkeypatch.setattr("spectrogp.core.threads.cores", lambda: 2)
     for _ in range(2):  # what compiles, and what is compiled
         np.testing.assert_allclose(model.predict(near, X), at_once, rtol=1e-9)
+
+
+def test_functions_of_few_rows_are_evaluated_once_for_each(monkeypatch):
+    """As a table of all rows or for each member of a neighbourhood: the same density and gradient."""
+    rng = np.random.default_rng(0)
+    X, y, error = rng.normal(size=(40, 2)), rng.normal(size=40), rng.uniform(0.1, 0.2, 40)
+    Z = X[:5]
+    kernel = sg.kernels.ConvolutionalSpectral(
+        sg.FunctionGroup(Z, 1.0, shape=(2, 2)),
+        sg.FunctionGroup(Z, rng.normal(size=(2, 2)), shape=(2, 2), warp="identity"),
+        sg.FunctionGroup(Z, 1.0, shape=(2,)),
+    )
+    model = NeighbourGP(kernel, sg.FunctionGroup(Z, 0.3))
+    near = Neighbourhoods.of(sg.Data(X, y, error), X, random_order(40, 0), 6)
+    near = dataclasses.replace(near, members=np.asarray(near.members)[7:])  # 33 targets, which no chunk divides
+
+    def step():
+        free, rest = partition(model, "latent", "hyperparameter")
+        free = jax.tree.map(lambda leaf: jnp.asarray(leaf) + 0.1 * rng.normal(size=np.shape(leaf)), free)
+        rng.bit_generator.state = start
+
+        @jax.jit
+        def density(free):
+            return eqx.combine(free, rest).log_joint(near)
+
+        return jax.value_and_grad(density)(free), density(free)
+
+    start = rng.bit_generator.state
+    with jax.enable_x64(True):
+        once = step()
+        monkeypatch.setattr(neighbour_models, "_ROWS", 0)
+        each = step()
+    assert len(jax.tree.leaves(once)) > 8
+    for actual, expected in zip(jax.tree.leaves(once), jax.tree.leaves(each), strict=True):
+        np.testing.assert_allclose(actual, expected, rtol=1e-9, atol=1e-10)

@@ -25,12 +25,12 @@ from ..estimator import (
     view_along,
     with_times,
 )
-from ..files import Columns, TableError, read_table, replace_file, save, write_json, write_table
+from ..files import Columns, TableError, replace_file, save, write_json, write_table
 from ..initialise import InitialValues
 from ..loading import load, load_metadata
 from ..plots import LEVEL, Report
 from ..posterior import Band
-from .tables import Rows
+from .tables import Rows, read_inputs
 
 QUICK: dict[str, Any] = {"max_iter": 100, "n_starts": 1, "n_knots": 12, "n_draws": 40, "warmup": 20, "chains": 2}
 DPI = 200
@@ -212,7 +212,8 @@ def write(
 ) -> list[Path]:
     """The model, the summary and the figure of a fit, as files."""
     paths = [out / name for name in ("model.safetensors", "summary.json", f"overview.{looks.figures}")]
-    save(paths[0], fitted.estimator, fitted.given.columns._asdict())
+    levels = {name: list(words) for name, words in fitted.given.levels.items()}
+    save(paths[0], fitted.estimator, fitted.given.columns._asdict() | {"levels": levels})
     write_json(paths[1], record)
     _write_picture(paths[2], plots.overview(report, truth=truth, scaling=looks.scaling, period=looks.period))
     return paths
@@ -224,10 +225,11 @@ def predict_table(model: Path, data: Path, out: Path, level: float, *, day_first
     estimator, columns = load_model(model)
     if taken := set(PREDICTED) & set(columns.x):
         raise TableError(f"{out}: inputs may not be called like the predictions, got {', '.join(sorted(taken))}")
-    table = read_table(data, columns.x, day_first=day_first)
-    with naming(str(data)), warnings.catch_warnings(record=True) as caught:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        predicted = estimator.predict(columns.inputs(table), return_std=True, interval=level)
+        table = read_inputs(data, columns.x, load_metadata(model).get("levels", {}), day_first=day_first)
+        with naming(str(data)):
+            predicted = estimator.predict(columns.inputs(table), return_std=True, interval=level)
     write_table(out, table | dict(zip(PREDICTED, predicted, strict=True)))
     return _sentences(caught)
 

@@ -51,7 +51,9 @@ def rows_divided(part: Array, parts: int) -> Iterator[None]:
         _divided.reset(token)
 
 
-def chunked_sum(summand: Summand, shared: PyTree, rows: PyTree, chunk: int, fixed: tuple[Any, ...] = ()) -> Array:
+def chunked_sum(
+    summand: Summand, shared: PyTree, rows: PyTree, chunk: int, fixed: tuple[Any, ...] = (), table: PyTree = None
+) -> Array:
     """Σ over rows of ``summand(shared, some rows, *fixed)``, evaluated chunk by chunk.
 
     ``rows`` is a pytree of arrays with the rows as leading axis, ``shared`` a pytree of arrays that every row needs;
@@ -59,6 +61,9 @@ def chunked_sum(summand: Summand, shared: PyTree, rows: PyTree, chunk: int, fixe
     same pass as the value, chunk by chunk, so neither stores anything of the size of all rows, and nothing is computed
     twice. Rows, and ``fixed`` arguments that all rows need, are data: no gradient flows to them. Inside ``rows_shared``
     each device takes its share of the chunks, and all get the sum.
+
+    With a ``table`` of arrays, rows are numbers ``[n, k]`` of its rows (negative for none, which stands for the first),
+    and it is ``summand(shared, those of the table, some rows, *fixed)``, with a gradient in the table as well.
     """
     part, parts = _divided.get()
     size, shares = jax.tree.leaves(rows)[0].shape[0], (_devices() or 1) * parts
@@ -69,7 +74,7 @@ def chunked_sum(summand: Summand, shared: PyTree, rows: PyTree, chunk: int, fixe
     weight = parts * (index < size).astype(jnp.result_type(float))
     index = index % size
     shaped = jax.tree.map(lambda leaf: leaf[index].reshape(blocks, chunk, *leaf.shape[1:]), rows)
-    return _sum_of_blocks(summand, shared, fixed, (shaped, weight.reshape(blocks, chunk)))
+    return _sum_of_blocks(summand, (shared, table), fixed, (shaped, weight.reshape(blocks, chunk)))
 
 
 def in_blocks(function: Callable[[Any], Any], rows: PyTree, block: int) -> Any:
@@ -107,36 +112,47 @@ def _over_devices(function: Callable[..., Any], shared: PyTree, fixed: PyTree, b
     )
 
 
-def _weighted(summand: Summand, shared: PyTree, fixed: PyTree, block: PyTree) -> Array:
+def _weighted(summand: Summand, fixed: PyTree, block: PyTree, shared: PyTree, picked: PyTree) -> Array:
     rows, weight = block
-    return jnp.sum(weight * summand(shared, rows, *fixed))
+    given = (rows,) if picked is None else (picked, rows)
+    return jnp.sum(weight * summand(shared, *given, *fixed))
+
+
+def _picked(table: PyTree, block: PyTree) -> PyTree:
+    """Those rows of a table that a block of row numbers names."""
+    return jax.tree.map(lambda leaf: leaf[jnp.maximum(block[0], 0)], table)
 
 
 def _value_only(summand: Summand, shared: PyTree, fixed: PyTree, blocks: PyTree) -> Array:
-    def total(shared: PyTree, fixed: PyTree, blocks: PyTree) -> Array:
-        return _added(partial(_weighted, summand, shared, fixed), blocks)
+    def total(both: PyTree, fixed: PyTree, blocks: PyTree) -> Array:
+        def add(value: Array, block: PyTree) -> Array:
+            return value + _weighted(summand, fixed, block, both[0], _picked(both[1], block))
+
+        return _over_blocks(add, jnp.zeros(()), blocks)
 
     value: Array = _over_devices(total, shared, fixed, blocks)
     return value
 
 
 def _forward(summand: Summand, shared: PyTree, fixed: PyTree, blocks: PyTree) -> tuple[Array, Any]:
-    def total(shared: PyTree, fixed: PyTree, blocks: PyTree) -> Any:
-        return _added(partial(jax.value_and_grad(partial(_weighted, summand)), shared, fixed), blocks)
+    def total(both: PyTree, fixed: PyTree, blocks: PyTree) -> Any:
+        def add(totals: Any, block: PyTree) -> Any:
+            value, slopes, table = totals
+            work = jax.value_and_grad(partial(_weighted, summand, fixed, block), (0, 1))
+            new, (along, picked) = work(both[0], _picked(both[1], block))
+            # In place: the table may be much larger than what a block has of it.
+            table = jax.tree.map(lambda leaf, part: leaf.at[jnp.maximum(block[0], 0)].add(part), table, picked)
+            return value + new, jax.tree.map(jnp.add, slopes, along), table
 
-    value, slope = _over_devices(total, shared, fixed, blocks)
-    return value, (slope, fixed, blocks)
+        return _over_blocks(add, (jnp.zeros(()), *jax.tree.map(jnp.zeros_like, both)), blocks)
+
+    value, *slopes = _over_devices(total, shared, fixed, blocks)
+    return value, (tuple(slopes), fixed, blocks)
 
 
-def _added(function: Callable[[PyTree], Any], blocks: PyTree) -> Any:
-    """Σ over blocks of what a function gives of each, one after the other."""
-
-    def step(totals: Any, block: PyTree) -> tuple[Any, None]:
-        return jax.tree.map(jnp.add, totals, function(block)), None
-
-    first = jax.eval_shape(function, jax.tree.map(lambda leaf: leaf[0], blocks))
-    zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), first)
-    return jax.lax.scan(step, zeros, blocks)[0]
+def _over_blocks(add: Callable[[Any, PyTree], Any], start: Any, blocks: PyTree) -> Any:
+    """What becomes of a total as every block is added, one after the other."""
+    return jax.lax.scan(lambda total, block: (add(total, block), None), start, blocks)[0]
 
 
 def _backward(summand: Summand, residuals: PyTree, cotangent: Array) -> tuple[Any, Any, Any]:

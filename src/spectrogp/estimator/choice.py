@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -46,17 +46,19 @@ class Choice:
         cycles: Cycles that were found in what the first rung left over: number of the input and frequency in cycles
             per unit of it.
         neighbours: Neighbours of each row in the fit, and of each input in predictions.
+        names: What the inputs are called; else they go by their numbers.
     """
 
     rungs: tuple[Rung, ...]
     held_out: int
     cycles: tuple[tuple[int, float], ...]
     neighbours: tuple[int, int]
+    names: tuple[str, ...] = ()
 
-    def in_units(self, scale: np.ndarray) -> Choice:
-        """The same for inputs multiplied by ``scale [d]``."""
+    def in_units(self, scale: np.ndarray, names: tuple[str, ...]) -> Choice:
+        """The same for inputs of these ``names`` that were divided by ``scale [d]``."""
         cycles = tuple((axis, float(frequency / scale[axis])) for axis, frequency in self.cycles)
-        return Choice(self.rungs, self.held_out, cycles, self.neighbours)
+        return replace(self, cycles=cycles, names=names)
 
     def __str__(self) -> str:
         lines = [f"models compared by the log predictive density of {self.held_out} held-out training rows:"]
@@ -64,5 +66,9 @@ class Choice:
             verdict = "kept" if rung.kept else "not kept"
             what = f"{rung.density:.4f} ({rung.gain:+.4f} ± {rung.error:.4f})"
             lines.append(f"  {rung.name}: {what}, {rung.steps} steps, {rung.seconds:.0f} s: {verdict}")
-        lines += [f"cycle along input {axis}: {frequency:.4g} cycles per unit" for axis, frequency in self.cycles]
+        called = dict(enumerate(self.names))
+        lines += [
+            f"cycle along {called.get(axis, f'input {axis}')}: {frequency:.4g} cycles per unit"
+            for axis, frequency in self.cycles
+        ]
         return "\n".join([*lines, "{} neighbours in the fit, {} in predictions".format(*self.neighbours)])

@@ -15,6 +15,7 @@ from ..parameters import summary
 from ..posterior import Band, Posterior, Spectrogram
 from .amplitudes import AmplitudesMixin
 from .beyond import finite, say_if_far
+from .categories import Levels
 from .channels import ChannelsMixin, by_channel
 from .diagnosing import DiagnosisMixin
 from .inside import InsideMixin
@@ -32,6 +33,7 @@ class FittedMixin(InsideMixin, ChannelsMixin, DiagnosisMixin, AmplitudesMixin):
     """Predictions, frequencies, amplitudes, components, reports and files of a fitted estimator."""
 
     n_features_in_: int
+    categories_: Levels
     model_: Any
     data_: Any
     posterior_: Posterior
@@ -210,7 +212,7 @@ class FittedMixin(InsideMixin, ChannelsMixin, DiagnosisMixin, AmplitudesMixin):
             it is [n, 0]. After ``inference="map"`` there is no interval. Several channels have the same frequencies.
         """
         rows = self._inputs(X)
-        unit = self.X_scale_ if self.n_features_in_ > 1 else self.X_scale_[0]
+        unit = self.X_scale_ if len(self.X_scale_) > 1 else self.X_scale_[0]
         band = self.posterior_.local_frequency(rows, as_level(level), max_draws=self.posterior_.log_joint.size)
         count = oscillations(self.model_)
         return self._labelled(X, band.map(lambda part: finite(part)[:, :count] / unit))

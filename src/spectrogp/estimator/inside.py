@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from ..core import naming
 from ..posterior import Band, Posterior, Prediction
 from .beyond import finite
+from .categories import checked_as_fitted, numbers_as_fitted
 from .reporting import averaged_over, oscillations
-from .times import like, numbers_of
+from .times import like
 from .units import Units
 
 
@@ -49,9 +50,9 @@ class InsideMixin:
     def _inputs(self, X: Any) -> np.ndarray:
         """Standardised inputs."""
         check_is_fitted(self)
-        X, columns, _ = numbers_of(X, self.X_origin_, single=self.n_features_in_ == 1)
+        X, columns, _ = numbers_as_fitted(self, X)
         with naming("X"):
-            X = validate_data(self, X, dtype=np.float64, reset=False)
+            X = checked_as_fitted(self, X)
         times = np.isin(np.arange(X.shape[1]), columns)
         if np.any(times != self.times_):
             column = int(np.argmax(times != self.times_))

@@ -15,6 +15,7 @@ from ..files import FilePath
 from ..initialise import InitialValues
 from ..kernels import AbstractKernel
 from ..models import channels_of
+from .categories import Levels, categories_of, names_with_levels, with_zeros_and_ones
 from .fitted import FittedMixin
 from .fitting import Fitted, fit, fit_channels
 from .rows import complete_rows, names_for, separated
@@ -133,6 +134,10 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
         left out. Empty where there is nothing to say, and for approximations other than "markov".
     names_ : tuple of str, of length d + 1
         What the inputs and the output are called in figures: as a data frame or series has it, or plainly.
+    categories_ : tuple
+        The words of each column of a data frame that holds categories, None for the others; empty where none does.
+        Each word is a column of zeros and ones, to be counted in d and called "column=word" in ``names_``. Words that
+        are not among them are zero in all columns when they are predicted, with a warning.
     X_mean_, X_scale_, y_mean_, y_scale_ : arrays and numbers
         What inputs and outputs were standardised with; for "markov" ``y_mean_`` is the fitted offset of the signal.
         Of several channels ``y_mean_`` and ``y_scale_`` have one number for each; of logarithms they are theirs.
@@ -214,8 +219,9 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
         Parameters
         ----------
         X : array, data frame or list of shape [n, d], or [n] for one input
-            Inputs: numbers or times. Without ``y``, a series of pandas or an array of xarray with one dimension: its
-            index is the input, and its values are the outputs.
+            Inputs: numbers or times; in a data frame also categories (words, or the type "category"), which become a
+            column of zeros and ones for each of their words, up to 50 (``categories_``). Without ``y``, a series of
+            pandas or an array of xarray with one dimension: its index is the input, and its values are the outputs.
         y : array of shape [n], or [n, c] for c channels along one input, or None
             Outputs. Channels have frequencies and lengthscales of their envelopes in common, and amplitudes, phases,
             noise and offsets of their own; one has no output where its value is not a number.
@@ -240,8 +246,9 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
         self
         """
         settings = Settings(**self.get_params(deep=False))
-        X, y, *called = separated(X, y)
-        numbers, times, origins = numbers_of(X)
+        given_X, y, *called = separated(X, y)
+        categories = categories_of(given_X)
+        numbers, times, origins = numbers_of(with_zeros_and_ones(given_X, categories))
         if any(origins) and isinstance(self.kernel, AbstractKernel):
             raise ValueError(
                 "X has integers or times that lose digits as floats, and the kernel counts them from zero: subtract a "
@@ -252,6 +259,9 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
             numbers = validate_data(
                 seen, numbers, dtype=np.float64, ensure_min_samples=2, ensure_all_finite="allow-nan"
             )
+            known_as = _names_of(seen, called, names, categories)
+            if categories:  # of which the columns are counted that were given
+                validate_data(seen, given_X, skip_check_array=True)
         numbers, outputs, error, left_out = complete_rows(numbers, outputs_of(y), error)
         several = outputs.ndim == 2
         if several:
@@ -266,7 +276,6 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
             seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
 
         cache_by_default()
-        known_as = _names_of(seen, called, names)
         # Inputs without a name are counted in units.
         named = names is not None or known_as[0] not in ("x", "x1")
         span = float(np.ptp(numbers[:, 0]))
@@ -307,6 +316,7 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
             if hasattr(seen, name):
                 setattr(self, name, getattr(seen, name))
         self.times_ = np.isin(np.arange(numbers.shape[1]), times)
+        self.categories_ = categories
         self.X_origin_ = origins or (0,) * numbers.shape[1]
         self.X_mean_, self.X_scale_, self.y_mean_, self.y_scale_ = units[:4]
         self.model_, self.data_, self.posterior_, initial, self.history_, self.diagnostics_ = found[:6]
@@ -314,18 +324,22 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
         self.warnings_ = list(said)
         self.y_mean_ = (self.y_mean_ + self.y_scale_ * offset)[()]
         self.initial_values_ = initial.in_units(units.X_mean, units.X_scale, units.y_scale)
-        self.choice_ = None if choice is None else choice.in_units(units.X_scale)
+        self.choice_ = None if choice is None else choice.in_units(units.X_scale, known_as[:-1])
         self.n_iter_ = len(self.history_)
         self.diagnostics_ |= {"rows_left_out": left_out, "target_transform": "log" if units.log else "none"}
         self.names_ = known_as
         return self
 
 
-def _names_of(seen: Any, called: Sequence[str | None], names: Sequence[str] | None) -> tuple[str, ...]:
+def _names_of(
+    seen: Any, called: Sequence[str | None], names: Sequence[str] | None, categories: Levels
+) -> tuple[str, ...]:
     """What inputs and output are called, in ``names`` or by those who gave them, of an estimator that has seen them."""
     count = seen.n_features_in_
     if names is None:
         return names_for(count, getattr(seen, "feature_names_in_", None), called)
-    if len(names) != count + 1:
-        raise ValueError(f"names must be those of {count} inputs and of the output, got {len(names)}: {list(names)}")
-    return tuple(map(str, names))
+    given = len(categories) or count
+    if len(names) != given + 1:
+        raise ValueError(f"names must be those of {given} inputs and of the output, got {len(names)}: {list(names)}")
+    *inputs, output = map(str, names)
+    return (*names_with_levels(tuple(inputs), categories), output)

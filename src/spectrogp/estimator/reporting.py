@@ -16,9 +16,10 @@ from ..initialise import HARMONICS, fundamentals
 from ..models import Data, MarkovGP
 from ..posterior import Band, LocalDraws, Prediction, instantaneous_amplitude
 from .beyond import finite
+from .categories import numbers_as_fitted
 from .rows import complete_rows, separated
 from .settings import FEW_DRAWS, draws_read
-from .times import numbers_of, outputs_of
+from .times import outputs_of
 from .units import shown_units
 
 if TYPE_CHECKING:
@@ -211,7 +212,7 @@ def _record(given: Data, log: bool) -> tuple[np.ndarray, np.ndarray]:
 
 def _given(estimator: Any, X: Any, y: Any, error: Any) -> Data:
     X, y, *_ = separated(X, y)
-    rows = np.asarray(numbers_of(X, estimator.X_origin_).numbers, float)
+    rows = np.asarray(numbers_as_fitted(estimator, X).numbers, float)
     return Data(*complete_rows(rows, outputs_of(y), error)[:3])
 
 

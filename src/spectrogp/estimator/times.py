@@ -230,27 +230,38 @@ def _given(numbers: np.ndarray, time: bool, origin: Any) -> np.ndarray:
     return np.array([origin + round(number) for number in numbers.tolist()]) if origin else numbers
 
 
+def holds_words(column: Any) -> bool:
+    """Whether most values of a column are words: no numbers, in whatever form."""
+    words, count = _words_among(column)
+    return bool(words) and 2 * len(words) >= count
+
+
 def _refuse_words(column: Any, name: Any) -> None:
     """Refuse a column that holds words: which one it is, and what to do about it."""
-    if getattr(column.dtype, "kind", "O") not in "OU":
+    words, count = _words_among(column)
+    if not words:
         return
-    try:
-        column.astype(np.float64)
-        return
-    except (TypeError, ValueError):
-        said = [value for value in column if isinstance(value, str)]
-        words = [value for value in said if not _is_number(value)]
-    if not words:  # something else
-        return
-    if 2 * len(words) < len(said):
+    if 2 * len(words) < count:
         raise ValueError(
             f"X holds words among the numbers of the column {name!r}, such as {str(words[0])!r}: put numbers in their "
             "place, or say that they are missing (pandas.to_numeric with errors='coerce'), and their rows are left out"
         )
     raise ValueError(
-        f"X holds words in the column {name!r}, such as {str(words[0])!r}: give it as a column of zeros and ones for "
-        "each word (pandas.get_dummies(X, dtype=float)), or as numbers where words have an order"
+        f"X holds words in the column {name!r}, such as {str(words[0])!r}: give a data frame of pandas, whose columns "
+        "of words become columns of zeros and ones for each word, or numbers where words have an order"
     )
+
+
+def _words_among(column: Any) -> tuple[list[str], int]:
+    """The words of a column that are no numbers, and how many values it has that are said; none if all are numbers."""
+    if getattr(column.dtype, "kind", "O") not in "OU" or _holds_times(column.dtype, column):
+        return [], 0
+    try:
+        column.astype(np.float64)
+    except (TypeError, ValueError):
+        said = [value for value in column if isinstance(value, str)]
+        return [value for value in said if not _is_number(value)], len(said)
+    return [], 0
 
 
 def _is_number(word: str) -> bool:

@@ -4,9 +4,10 @@ from .atomic import FilePath, replace_file, try_lock, write_json
 from .columns import Columns, chosen_columns, columns_among
 from .errors import TableError, listed, quoted
 from .groups import Groups, kinds_in, name_of, read_groups, refuse_unknown
+from .levels import called, levels_of, zeros_and_ones
 from .models import ModelFileError, read_model, read_notes, save
 from .parquet_tables import arrow_for, write_rows
-from .tables import column_kinds, has_names, read_columns, read_table, write_table
+from .tables import column_kinds, has_names, read_columns, read_table, read_words, write_table
 from .text import printable
 
 __all__ = [
@@ -16,11 +17,13 @@ __all__ = [
     "ModelFileError",
     "TableError",
     "arrow_for",
+    "called",
     "chosen_columns",
     "column_kinds",
     "columns_among",
     "has_names",
     "kinds_in",
+    "levels_of",
     "listed",
     "name_of",
     "printable",
@@ -30,6 +33,7 @@ __all__ = [
     "read_model",
     "read_notes",
     "read_table",
+    "read_words",
     "refuse_unknown",
     "replace_file",
     "save",
@@ -37,4 +41,5 @@ __all__ = [
     "write_json",
     "write_rows",
     "write_table",
+    "zeros_and_ones",
 ]

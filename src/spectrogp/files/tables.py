@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from . import csv_tables, parquet_tables, wav_tables
 from .atomic import FilePath, replace_file
-from .cells import integers, refuse_not_finite, times
+from .cells import integers, kind_of, refuse_not_finite, times
 from .clocks import JOIN, parts_of, with_clock
 from .errors import TableError, quoted
 from .selection import place_in
@@ -76,6 +76,29 @@ def read_columns(path: FilePath, columns: Sequence[str] | None = None) -> dict[s
     with _reading(path) as form:
         found: dict[str, np.ndarray] = form.read_raw(path, columns)
         return found
+
+
+def read_words(
+    path: FilePath, columns: Iterable[str], *, missing: bool = False, every: bool = False
+) -> dict[str, list[str | None]]:
+    """Those of the ``columns`` that hold words, categories, in at least half of their rows, or with ``every`` all.
+
+    Numbers, times and times of day are none. Where words may be ``missing``, they are None.
+    """
+    path = Path(path)
+    kinds = column_kinds(path)
+    text = [name for name in columns if every or kinds.get(name) == "text"]
+    found = {}
+    for name, values in (read_columns(path, text) if text else {}).items():
+        cells = ["" if value is None else str(value).strip() for value in values.tolist()]
+        kind = {cell: kind_of([cell]) for cell in set(cells)}
+        gone = [i for i, cell in enumerate(cells) if kind[cell] == "nothing"]
+        if not every and 2 * sum(kind[cell] == "text" for cell in cells) < len(cells) - len(gone):
+            continue  # words among numbers, which the reading of these will say
+        if gone and not missing:
+            raise TableError(f"{place_in(path, name)(gone[0])}: a word is missing")
+        found[name] = [None if kind[cell] == "nothing" else cell for cell in cells]
+    return found
 
 
 def column_kinds(path: FilePath) -> dict[str, str]:

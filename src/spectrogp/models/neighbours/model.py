@@ -27,6 +27,7 @@ from .search import earlier_neighbours, features, maxmin_order, nearest_under
 from .sets import Neighbourhoods
 
 _CHUNK = 16  # neighbourhoods of one program step: a core keeps their matrices in its own cache
+_ROWS = 2**13  # rows whose functions are evaluated at once: k(X, Z) of all of them is in memory
 PIECE = 1024  # test inputs predicted by one program, of which several run side by side
 
 
@@ -115,13 +116,19 @@ class NeighbourGP(AbstractNeighbourModel):
     def log_likelihood(self, data: Neighbourhoods, key: Array | None) -> Array:
         del key
         arrays, rest = eqx.partition(self, eqx.is_array)
+        members, rows = jnp.asarray(data.members), data.data
 
-        def summand(arrays: Any, members: Array, rows: Data) -> Array:
+        def summand(arrays: Any, *given: Any) -> Array:
             model: NeighbourGP = eqx.combine(arrays, rest)
-            y, K, _, _ = joint(model, rows, members)
+            *picked, members, rows = given
+            values = picked[0] if picked else _values_at(model, rows, members)
+            y, K, _, _ = _assembled(model, rows, members, values)
             return jax.vmap(conditional_log_density)(y, K)
 
-        return data.scale * chunked_sum(summand, arrays, jnp.asarray(data.members), _CHUNK, (data.data,))
+        # Functions of the input are evaluated once for each row, if that is less than once for each member.
+        count = len(rows.X)
+        table = _values_at(self, rows, jnp.arange(count)) if count <= min(_ROWS, members.size // 2) else None
+        return data.scale * chunked_sum(summand, arrays, members, _CHUNK, (rows,), table)
 
     def pairs(self, data: Neighbourhoods) -> int:
         return int(data.members.shape[1] ** 2)
@@ -223,19 +230,30 @@ def joint(model: Any, data: Data, members: Array) -> tuple[Array, Array, Any, Ar
     Missing members are independent of all others, with zero output and unit variance: they change nothing. So have the
     rows of test inputs (beyond the size of the data) zero output; they have no noise.
     """
-    n, size = members.shape
-    present = members >= 0
+    return _assembled(model, data, members, _values_at(model, data, members))
+
+
+class _Values(NamedTuple):
+    """What functions of the input say at rows of data: those of the kernel, and the variance of the noise."""
+
+    local: PyTree
+    variance: Array
+
+
+def _values_at(model: Any, data: Data, members: Array) -> _Values:
+    """At members of any shape; where none is, those of the first row."""
     block = data.rows(jnp.maximum(members, 0).ravel())
+    values = _Values(model.kernel.local(block.X), model.likelihood.variance(block))
+    return jax.tree.map(lambda leaf: leaf.reshape(*members.shape, *leaf.shape[1:]), values)
 
-    def shaped(leaf: Array) -> Array:
-        return leaf.reshape(n, size, *leaf.shape[1:])
 
-    variance = jnp.where(members < data.size, shaped(model.likelihood.variance(block)), 0.0)
-    y = jnp.where(present, shaped(block.y), 0.0)
-    local = jax.tree.map(shaped, model.kernel.local(block.X))
-    eye = jnp.eye(size, dtype=y.dtype)
-    K = jax.vmap(model.kernel.gram)(local) + variance[:, :, None] * eye
-    return y, jnp.where(present[:, :, None] & present[:, None, :], K, eye), local, present
+def _assembled(model: Any, data: Data, members: Array, values: _Values) -> tuple[Array, Array, Any, Array]:
+    present = members >= 0
+    variance = jnp.where(members < data.size, values.variance, 0.0)
+    y = jnp.where(present, jnp.asarray(data.y)[jnp.maximum(members, 0)], 0.0)
+    eye = jnp.eye(members.shape[1], dtype=y.dtype)
+    K = jax.vmap(model.kernel.gram)(values.local) + variance[:, :, None] * eye
+    return y, jnp.where(present[:, :, None] & present[:, None, :], K, eye), values.local, present
 
 
 def conditional_moments(model: Any, data: Data, members: Array) -> Moments:
