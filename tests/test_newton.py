@@ -11,10 +11,12 @@ from jax.flatten_util import ravel_pytree
 
 import spectrogp as sg
 from spectrogp.inference import Curvature, bends, newton
+from spectrogp.inference.arrow import not_positive
 from spectrogp.inference.bends import Bends, Place, curvature
 from spectrogp.inference.newton import Arrow, _bent_moves
 from spectrogp.kernels import IntegratedPhase, MaternPhase, WarpedTime
 from spectrogp.models import Data, Lanes, MarkovGP, Timeline
+from spectrogp.models import lanes as home
 from spectrogp.models.lanes import _filled
 from spectrogp.parameters import GridFunctionGroup, Positive, log_prior, partition
 from zoo import double
@@ -222,6 +224,8 @@ def test_arrows_are_dense_algebra(kind, request):
     H, arrow = dense(lanes, blocks, prior), Arrow.of(lanes, blocks, prior)
     right = np.random.default_rng(1).normal(size=len(H))
     np.testing.assert_allclose(arrow.solve(right), np.linalg.solve(H, right), rtol=1e-8, atol=1e-10)
+    shifted = np.linalg.solve(H + 3.0 * np.eye(len(H)), right)
+    np.testing.assert_allclose(Arrow.of(lanes, blocks, prior, 3.0).solve(right), shifted, rtol=1e-8, atol=1e-10)
     assert arrow.log_determinant == pytest.approx(np.linalg.slogdet(H)[1], rel=1e-10)
     if kind == "several":
         assert arrow.band.shape[0] < lanes.knots  # it is a band
@@ -349,25 +353,64 @@ def test_curvature_of_another_search_serves_where_it_was_near(kind, request, mon
     assert back.evidence == pytest.approx(newton(lanes, off).evidence, abs=0.1)
 
 
-def test_curvature_that_is_reconsidered_is_that_of_blocks_that_are_indefinite_alone(several):
-    """Unless a search makes no way; and never where it was computed."""
+def test_blocks_in_which_a_matrix_is_not_positive_are_those_of_its_parts(several):
+    lanes = several[0]
+    blocks, prior = random_blocks(lanes), np.eye(lanes.border)
+    assert not np.any(not_positive(lanes, blocks, prior))
+    felt = np.flatnonzero(lanes.felt[3])[:3]
+    blocks[3, felt, felt] -= 40.0
+    whole = dense(lanes, blocks, prior)
+    lowest = [np.linalg.eigvalsh(whole[np.ix_(member, member)])[0] for member in lanes.members]
+    found = not_positive(lanes, blocks, prior)
+    np.testing.assert_array_equal(found, np.array(lowest) < 0.0)
+    assert found[3]
+    assert not np.all(found)
+
+
+@pytest.mark.parametrize("everywhere", [True, False])
+def test_curvature_that_is_reconsidered_is_where_all_together_is_indefinite(several, everywhere):
+    """And of blocks that are so alone, unless a search makes no way; never where it was computed."""
     lanes, model, _ = several
     numbers = newton(lanes, lanes.join(model)).numbers
     places = [
         Place(at, *lanes.log_likelihoods(at), *lanes.total(*lanes.log_likelihoods(at), at))
         for at in (numbers, numbers + 1e-3)
     ]
+    prior = lanes.log_prior(numbers)[2]
     bends = Bends(lanes, places[0], None)
-    assert not bends.reconsider(places[0], everywhere=True)
-    known, alone = bends.H.copy(), np.linalg.eigvalsh(bends.H)[:, 0] < -1.0
-    assert np.any(alone)
-    assert not np.all(alone)
-    assert bends.reconsider(places[1], everywhere=False)
-    np.testing.assert_array_equal(np.any(bends.seen != numbers[lanes.members], axis=1), alone)
+    right = bends.H.copy()
+    assert not np.any(not_positive(lanes, right, prior))
+    assert np.any(np.linalg.eigvalsh(right)[:, 0] < -1.0)  # blocks that are indefinite alone are not at fault
+    felt = np.flatnonzero(lanes.felt[3])[:3]
+    bends.H[3, felt, felt] -= 2.0 * np.max(np.abs(right[3]))
+    wrong = not_positive(lanes, bends.H, prior)
+    assert not bends.reconsider(places[0], prior, everywhere)
+    expected = wrong if everywhere else wrong & (np.linalg.eigvalsh(bends.H)[:, 0] < -1.0)
+    assert expected[3]
+    assert not np.all(expected)
+    known = bends.H.copy()
+    assert bends.reconsider(places[1], prior, everywhere)
+    np.testing.assert_array_equal(np.any(bends.seen != numbers[lanes.members], axis=1), expected)
     true = curvature(lanes, places[1].numbers, places[1].slopes, None, known)
-    np.testing.assert_array_equal(bends.H, np.where(alone[:, None, None], true, known))
-    assert bends.reconsider(places[1], everywhere=True)
-    np.testing.assert_array_equal(bends.H, true)
+    np.testing.assert_array_equal(bends.H, np.where(expected[:, None, None], true, known))
+    # Where it is so in no block alone, it is all of them, or none on the way.
+    assert not np.any(not_positive(lanes, bends.H, prior))
+    assert bends.reconsider(places[1], prior, everywhere) == everywhere
+    if everywhere:
+        np.testing.assert_array_equal(bends.seen, places[1].numbers[lanes.members])
+
+
+def test_blocks_of_fewer_knots_are_the_same(several, monkeypatch):
+    """Where blocks are many their knots are multiples of a smaller number."""
+    lanes, model, _ = several
+    monkeypatch.setattr(home, "MANY", 0)
+    few = Lanes(model, lanes.timeline)
+    assert few.members.shape[1] < lanes.members.shape[1]
+    assert np.all(np.sum(few.felt, axis=1) == np.sum(lanes.felt, axis=1))
+    numbers = numbers_of(lanes, model)
+    found, expected = (one.total(*one.log_likelihoods(numbers), numbers) for one in (few, lanes))
+    assert found[0] == pytest.approx(expected[0], rel=1e-12)
+    np.testing.assert_allclose(found[1], expected[1], atol=1e-9 * np.max(np.abs(expected[1])))
 
 
 def test_differences_of_blocks_follow_their_widths_once_these_are_known(several, monkeypatch):

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_solve, cho_solve_banded, cholesky, cholesky_banded, solve_triangular
-from scipy.linalg.lapack import dtbtrs
+from scipy.linalg.lapack import dpotrf, dtbtrs
 
 from ..models import Lanes
 
@@ -22,30 +22,21 @@ class Arrow(NamedTuple):
     corner: np.ndarray  # lower factor of the Schur complement of the border
 
     @classmethod
-    def of(cls, lanes: Lanes, blocks: np.ndarray, prior: np.ndarray) -> Arrow:
-        """I (and the ``prior`` of the border) plus the blocks' matrices ``[b, p, p]``; LinAlgError if not positive."""
+    def of(cls, lanes: Lanes, blocks: np.ndarray, prior: np.ndarray, shift: float = 0.0) -> Arrow:
+        """I (and the ``prior`` of the border) plus the blocks' matrices ``[b, p, p]``; LinAlgError if not positive.
+
+        Args:
+            lanes: The blocks.
+            blocks: Their matrices.
+            prior: Minus the Hessian of the log prior of the border.
+            shift: What is added to all eigenvalues.
+        """
+        whole = _Whole.of(lanes, blocks, prior, shift)
         n, q = lanes.knots, lanes.border
-        # Knots of several functions at the same place keep their order, whatever the rounding of the places.
-        span = float(np.ptp(lanes.places)) if n else 0.0
-        order = np.argsort(np.round(lanes.places / (span or 1.0), 9), kind="stable")
-        rank = np.empty(n + q, int)
-        rank[order], rank[n:] = np.arange(n), n + np.arange(q)
-        member = rank[lanes.members]  # [b, p]
-        local = int(np.sum(lanes.members[0] < n))  # the others are of the border, of which a channel has a part
-        wide = int(np.max(np.ptp(np.where(lanes.felt, member, member[:, :1])[:, :local], axis=1))) if n else 0
-        band, cross, corner = np.zeros(((wide + 1), n)), np.zeros((n, q)), prior.copy()
-        for start in range(0, len(blocks), FEW):
-            some, here, felt = blocks[start : start + FEW], member[start : start + FEW], lanes.felt[start : start + FEW]
-            i, j = here[:, :local, None], here[:, None, :local]
-            lower = (i >= j) & felt[:, :local, None] & felt[:, None, :local]
-            at = ((i - j) * n + j)[lower]
-            band += np.bincount(at, some[:, :local, :local][lower], band.size).reshape(band.shape)
-            np.add.at(cross, (here[:, :local, None], here[:, None, local:] - n), some[:, :local, local:])
-            np.add.at(corner, (here[:, local:, None] - n, here[:, None, local:] - n), some[:, local:, local:])
-        band[0] += 1.0
-        factor = cholesky_banded(band, lower=True) if n else band
-        solved = cho_solve_banded((factor, True), cross) if n and q else cross
-        return cls(order, factor, solved, cholesky(corner - cross.T @ solved, lower=True) if q else corner)
+        factor = cholesky_banded(whole.band, lower=True) if n else whole.band
+        solved = cho_solve_banded((factor, True), whole.cross) if n and q else whole.cross
+        corner = cholesky(whole.corner - whole.cross.T @ solved, lower=True) if q else whole.corner
+        return cls(whole.order, factor, solved, corner)
 
     def solve(self, right: np.ndarray) -> np.ndarray:
         """H⁻¹ times a vector."""
@@ -78,6 +69,71 @@ class Arrow(NamedTuple):
     def log_determinant(self) -> float:
         """log |H|."""
         return 2.0 * float(np.sum(np.log(self.band[0])) + np.sum(np.log(np.diagonal(self.corner))))
+
+
+class _Whole(NamedTuple):
+    """A matrix with a band and a border, from those of the blocks."""
+
+    order: np.ndarray  # of the knots, by place
+    member: np.ndarray  # [b, p], where in it the numbers of blocks are
+    band: np.ndarray  # lower form, of the knots
+    cross: np.ndarray  # [knots, border]
+    corner: np.ndarray
+
+    @classmethod
+    def of(cls, lanes: Lanes, blocks: np.ndarray, prior: np.ndarray, shift: float = 0.0) -> _Whole:
+        n, q = lanes.knots, lanes.border
+        # Knots of several functions at the same place keep their order, whatever the rounding of the places.
+        span = float(np.ptp(lanes.places)) if n else 0.0
+        order = np.argsort(np.round(lanes.places / (span or 1.0), 9), kind="stable")
+        rank = np.empty(n + q, int)
+        rank[order], rank[n:] = np.arange(n), n + np.arange(q)
+        member = rank[lanes.members]  # [b, p]
+        local = int(np.sum(lanes.members[0] < n))  # the others are of the border, of which a channel has a part
+        wide = int(np.max(np.ptp(np.where(lanes.felt, member, member[:, :1])[:, :local], axis=1))) if n else 0
+        band, cross, corner = np.zeros(((wide + 1), n)), np.zeros((n, q)), prior + shift * np.eye(q)
+        for start in range(0, len(blocks), FEW):
+            some, here, felt = blocks[start : start + FEW], member[start : start + FEW], lanes.felt[start : start + FEW]
+            i, j = here[:, :local, None], here[:, None, :local]
+            lower = (i >= j) & felt[:, :local, None] & felt[:, None, :local]
+            at = ((i - j) * n + j)[lower]
+            band += np.bincount(at, some[:, :local, :local][lower], band.size).reshape(band.shape)
+            np.add.at(cross, (here[:, :local, None], here[:, None, local:] - n), some[:, :local, local:])
+            np.add.at(corner, (here[:, local:, None] - n, here[:, None, local:] - n), some[:, local:, local:])
+        band[0] += 1.0 + shift
+        return cls(order, member, band, cross, corner)
+
+    def around(self, blocks: np.ndarray) -> np.ndarray:
+        """What it is ``[m, p, p]`` for the numbers of some blocks, with what others add there."""
+        here, n, wide = self.member[blocks], self.band.shape[1], len(self.band) - 1
+        local = int(np.sum(here[0] < n))
+        i, j = here[:, :local, None], here[:, None, :local]
+        apart = np.abs(i - j)
+        found = np.empty((*here.shape, here.shape[1]))
+        found[:, :local, :local] = np.where(apart > wide, 0.0, self.band[np.minimum(apart, wide), np.minimum(i, j)])
+        found[:, :local, local:] = self.cross[here[:, :local, None], here[:, None, local:] - n]
+        found[:, local:, :local] = found[:, :local, local:].swapaxes(1, 2)
+        found[:, local:, local:] = self.corner[here[:, local:, None] - n, here[:, None, local:] - n]
+        return found
+
+
+def not_positive(lanes: Lanes, blocks: np.ndarray, prior: np.ndarray) -> np.ndarray:
+    """In which blocks ``[b]`` such a matrix is not positive definite, for their numbers alone.
+
+    Where it is so in one, all of it is not; where it is not in any, what is wrong reaches over several.
+    """
+    whole = _Whole.of(lanes, blocks, prior)
+    return np.array(
+        [
+            not _is_positive(one)
+            for start in range(0, len(blocks), FEW)
+            for one in whole.around(np.arange(start, min(start + FEW, len(blocks))))
+        ]
+    )
+
+
+def _is_positive(matrix: np.ndarray) -> bool:
+    return bool(dpotrf(matrix, lower=1)[1] == 0)
 
 
 def _solve_transposed(band: np.ndarray, z: np.ndarray) -> np.ndarray:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..models import Lanes
+from .arrow import not_positive
 
 STEP, FINE = 1e-7, 1e-4  # of the differences of gradients; and, where widths are known, in these
 STALE = 0.1  # nats that a block may lose by its last curvature before it is computed again
@@ -133,7 +134,8 @@ class Bends:
         along, size = (np.einsum("bp,bp->b", moved, part) for part in (off, told))
         # Nats that the next step would lose by it, and those of this one.
         eye = np.eye(off.shape[1])
-        lost = 0.5 * np.abs(np.einsum("bp,bp->b", off, np.linalg.solve(self.H + eye, off[..., None])[..., 0]))
+        every = [np.linalg.solve(self.H[some] + eye, off[some, :, None]) for some in self._parted(np.arange(len(off)))]
+        lost = 0.5 * np.abs(np.einsum("bp,bp->b", off, np.concatenate(every)[..., 0]))
         stale = ~(lost < STALE + FORETOLD**2 * 0.5 * np.abs(size))
         self._compute(now, np.flatnonzero(stale))
         sizes = np.linalg.norm(off, axis=1) * np.linalg.norm(moved, axis=1)
@@ -146,15 +148,23 @@ class Bends:
         self._compute(here, stale)
         return len(stale) > 0
 
-    def reconsider(self, here: Place, everywhere: bool) -> bool:
+    def reconsider(self, here: Place, prior: np.ndarray, everywhere: bool) -> bool:
         """Where all together are indefinite: those of other places computed again; whether there were any.
 
-        Corrections of rank one may have made them so. Far from an optimum they are so in truth, and only blocks that
-        are indefinite by themselves, with the prior, are looked at; ``everywhere`` where a search ends or makes no way.
+        Corrections of rank one may have made them so. They are those in which all together are indefinite already, or,
+        where there are none, all. Far from an optimum they are so in truth, and only blocks that are indefinite by
+        themselves, too, with the prior, are looked at; ``everywhere`` where a search ends or makes no way.
+
+        Args:
+            here: Where.
+            prior: Minus the Hessian of the log prior of the border.
+            everywhere: Whether the others are, too.
         """
         moved = np.any(here.numbers[self.lanes.members] != self.seen, axis=1)
-        alone = np.linalg.eigvalsh(self.H[moved])[:, 0] < -1.0
-        stale = np.flatnonzero(moved) if everywhere else np.flatnonzero(moved)[alone]
+        bent = not_positive(self.lanes, self.H, prior)
+        stale = np.flatnonzero(moved & bent if np.any(bent) or not everywhere else moved)
+        if not everywhere:
+            stale = stale[np.linalg.eigvalsh(self.H[stale])[:, 0] < -1.0]
         self._compute(here, stale)
         return len(stale) > 0
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+from scipy.sparse.linalg import LinearOperator, eigsh
 
 from ..core import one_blas_thread
 from ..models import Lanes
-from .arrow import Arrow
+from .arrow import FEW, Arrow
 from .bends import Bends, Curvature, Place, Told
 from .loop import Progress
 
@@ -24,6 +24,7 @@ DAMPINGS = np.array([0.0, 0.3, 1.0, 3.0, 10.0, 1e2, 1e3, 1e4])  # tried side by 
 POOR = 0.1  # share of what a step promised that it gains where what the rows tell is not the curvature
 LITTLE = 0.5  # nats gained below which a search may be at a saddle, or what the rows tell not be the curvature
 DIRECTIONS = 4  # of negative curvature that it then tries
+SHIFTS = 4.0 ** np.arange(20)  # of eigenvalues, of which the least that makes them positive tells these directions
 
 
 class Optimum(NamedTuple):
@@ -109,7 +110,7 @@ def _newton(
             progress(step, steps, here.value)
         factor, decrement = _step_at(lanes, here, bends.H, prior)
         idle = step > 0 and 0.0 < history[-1] - history[-2] < LITTLE  # not where steps are to be damped more
-        if factor is None and bends.reconsider(here, idle or step in (0, steps)):
+        if factor is None and bends.reconsider(here, prior, idle or step in (0, steps)):
             factor, decrement = _step_at(lanes, here, bends.H, prior)
         spent = lanes.work >= most
         if idle and decrement > CONVERGED and not spent and bends.doubt(here, Told.NOTHING):
@@ -153,8 +154,11 @@ def _some(lanes: Lanes, H: np.ndarray, prior: np.ndarray) -> Arrow:
 
 def _absolute(H: np.ndarray) -> np.ndarray:
     """Symmetric matrices ``[b, p, p]`` with the absolute values of their eigenvalues."""
-    eigenvalues, vectors = np.linalg.eigh(H)
-    return np.asarray((vectors * np.abs(eigenvalues)[:, None]) @ np.swapaxes(vectors, 1, 2))
+    result = np.empty_like(H)
+    for start in range(0, len(H), FEW):  # a copy of all of them takes much of the memory of a fit
+        eigenvalues, vectors = np.linalg.eigh(H[start : start + FEW])
+        result[start : start + FEW] = (vectors * np.abs(eigenvalues)[:, None]) @ np.swapaxes(vectors, 1, 2)
+    return result
 
 
 def _search_whole(
@@ -198,17 +202,20 @@ def _search_many(
     Few blocks leave lanes free, in which larger dampings of all blocks are tried beside.
     """
     size = _absolute(H) if factor is None else H
-    eye = np.eye(H.shape[1])
     beside = int(np.clip(lanes.width // lanes.count, 1, 4))
     for _ in range(10):
         moves = []
         for k in range(beside):
             more = damping if k == 0 else np.maximum(damping * 10.0**k, 10.0 ** (k - 1))
-            bent = size + more[:, None, None] * eye if np.any(more) else size
+            bent = size
+            if np.any(more):
+                bent = size.copy()
+                np.einsum("bpp->bp", bent)[:] += more[:, None]
             damped = factor if bent is H and factor is not None else Arrow.of(lanes, bent, prior)
             moves.append(damped.solve(here.gradient))
         best, values = _best_of(lanes, here, np.stack(moves))
-        if factor is None and best.value < here.value + LITTLE:
+        # Where a step leads down it is too long, and is damped first.
+        if factor is None and here.value < best.value < here.value + LITTLE:
             downhill = _best_of(lanes, here, _bent_moves(lanes, here, H, prior, moves[0]))[0]
             best = max(best, downhill, key=lambda place: place.value)
         worse = ~(values[0] > here.values - 1.0)
@@ -238,21 +245,19 @@ def _where_finite(totals: list[tuple[float, np.ndarray]]) -> np.ndarray:
 
 
 def _bent_moves(lanes: Lanes, here: Place, H: np.ndarray, prior: np.ndarray, step: np.ndarray) -> np.ndarray:
-    """A step, and on from it along the directions of the most negative curvature, to both sides: off a saddle."""
+    """A step, and on from it along the directions of the most negative curvature, to both sides: off a saddle.
 
-    def times(vector: np.ndarray) -> np.ndarray:
-        vector = np.ravel(vector)
-        result = np.append(vector[: lanes.knots], prior @ vector[lanes.knots :])
-        each = np.einsum("bpq,bq->bp", H, np.where(lanes.felt, vector[lanes.members], 0.0))
-        return result + np.bincount(lanes.members.ravel(), each.ravel(), len(vector))
-
+    They are those of the largest eigenvalues of the inverse of minus the Hessian plus so much that it is positive
+    definite: an iteration with the matrix itself would take thousands of turns to tell them from so many others.
+    """
     n = len(here.numbers)
-    operator = LinearOperator((n, n), matvec=times, dtype=float)
-    try:
-        values, vectors = eigsh(
-            operator, k=min(DIRECTIONS, n - 1), which="SA", v0=np.ones(n), tol=1e-2, maxiter=50 * DIRECTIONS
-        )
-    except ArpackNoConvergence as some:
-        values, vectors = some.eigenvalues, some.eigenvectors
-    bent = vectors.T[values < 0.0]
-    return np.concatenate([[step], *(step + length * bent for length in (0.3, -0.3, 1.0, -1.0))])
+    for shift in SHIFTS:
+        try:
+            factor = Arrow.of(lanes, H, prior, shift)
+        except np.linalg.LinAlgError:
+            continue
+        inverse = LinearOperator((n, n), matvec=lambda right: factor.solve(np.ravel(right)), dtype=float)  # noqa: B023
+        values, vectors = eigsh(inverse, k=min(DIRECTIONS, n - 1), which="LA", v0=np.ones(n), tol=1e-3)
+        bent = vectors.T[values > 1.0 / shift]
+        return np.concatenate([[step], *(step + length * bent for length in (0.3, -0.3, 1.0, -1.0))])
+    return step[None]

@@ -83,7 +83,8 @@ def look_along(
         mixed = any(not component.steady for component in second.view.components)
         strong = any(_power(line.wave) > WHOLE * float(np.var(record.y)) for line in lines.lines)
         margin = 0.0 if not (enough and mixed) else SURE * len(second.view.components) if strong else np.inf
-        if second.worth > max(first.worth, _worth_as_band(record, first)) + margin:
+        least = second.worth - margin
+        if least > first.worth and least > _worth_as_band(record, first):
             return _all_views(second, others), second.lines, second.null, band
     return _all_views(first, views), first.lines, first.null, band
 
@@ -298,10 +299,12 @@ def _or_band(record: Record, kept: list[Component], null: Null, worth: float) ->
     if not kept:
         return kept, null, worth
     strongest = max(kept, key=lambda component: float(np.var(component.signal)))
+    if strongest.harmonics > 1:
+        return kept, null, worth
     others = [component for component in kept if component is not strongest]
     signal = _sum(others, record)
     found = _band(record, [strongest], signal, record.null(signal)[0])
-    if strongest.harmonics > 1 or found is None:
+    if found is None:
         return kept, null, worth
     band, beside, likelihood = found
     likelihood -= sum(component.cost for component in others)

@@ -30,7 +30,9 @@ from .timeline import Timeline
 # needed cost as others do.
 WIDTHS, SHORT, MANY, FEW = (32, 256), 1024, 64, 4
 OVERHEAD = 2  # oscillators that a lane costs beside those that it has
-STRETCH = 32  # numbers of knots of a block are multiples of this, so that programs are shared
+# Numbers of knots of a block are multiples of this, so that programs are shared; of fewer where blocks are many: they
+# have a program of their own, and Hessians that grow with the square.
+STRETCH = 32, 8
 _HALF_LOG = 0.5 * np.log(2.0 * np.pi)
 
 
@@ -64,7 +66,7 @@ class Lanes:
         stretches = [
             (np.zeros(self.count, int), len(group.whitened.raw))
             if self.whole
-            else group.knots_between(low, high, STRETCH)
+            else group.knots_between(low, high, STRETCH[wide])
             for group in groups
         ]
         templates = channels if self.whole else [_stretched(one, [count for _, count in stretches]) for one in channels]
