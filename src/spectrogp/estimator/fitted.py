@@ -17,6 +17,7 @@ from .beyond import finite, say_if_far
 from .channels import ChannelsMixin, by_channel
 from .diagnosing import DiagnosisMixin
 from .reporting import averaged_over, oscillations, report, said_of_blocks
+from .settings import DRAWS
 from .times import like, numbers_of
 from .units import Units
 
@@ -32,6 +33,7 @@ class FittedMixin(ChannelsMixin, DiagnosisMixin):
     """Predictions, frequencies, components, reports and files of a fitted estimator."""
 
     n_features_in_: int
+    n_draws: int | None
     model_: Any
     data_: Any
     posterior_: Posterior
@@ -236,9 +238,8 @@ class FittedMixin(ChannelsMixin, DiagnosisMixin):
         rows, frequency = self._inputs(X), as_numbers(frequency, "frequency")
         scale = self.X_scale_ if axis is None else self.X_scale_[[axis]]
         inside = frequency * (scale if frequency.ndim > 1 else scale[0])
-        band = self.posterior_.band(
-            Spectrogram(rows, inside, axis), as_level(level), max_draws=self.posterior_.log_joint.size
-        )
+        draws = self.n_draws or DRAWS  # each holds a value for every pair of row and frequency
+        band = self.posterior_.band(Spectrogram(rows, inside, axis), as_level(level), max_draws=draws)
         return band.map(lambda part: finite(part) * self.y_scale_**2 * np.prod(scale))
 
     # Reports

@@ -1,7 +1,8 @@
 """Posteriors: draws of a model, what can be read off the models at them, and bands."""
 
 from .band import Band
-from .posterior import MAX_DRAWS, Posterior, filled
+from .mapping import filled
+from .posterior import MAX_DRAWS, Posterior
 from .readings import (
     Components,
     JointOutputs,

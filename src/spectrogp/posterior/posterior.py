@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -15,11 +15,11 @@ from jaxtyping import PyTree
 from numpy.typing import ArrayLike
 
 from ..core import Key, Module, as_key, at_least, inputs, plain_inputs, traced
-from ..models import BLOCK, Gaussian, Moments, as_outputs, require_joint
+from ..models import Gaussian, Moments, as_outputs, require_joint
 from ..parameters import partition
 from .band import Band
 from .labels import matched
-from .mapping import at_draws
+from .mapping import at_draws, filled
 from .quantiles import freedom_of, mixture_quantiles
 from .readings import (
     Components,
@@ -33,6 +33,7 @@ from .readings import (
 )
 
 MAX_DRAWS = 400  # that a reading is evaluated at, unless told otherwise
+AT_ONCE = 50  # draws whose joint covariances are held at once
 CHUNK = 2**15  # inputs at which draws of a function are held at once
 MOST = 2**24  # numbers that a reading of predictions holds for all draws: of many inputs fewer draws are mixed over
 _LEVELS = (0.05, 0.5, 0.95)
@@ -272,16 +273,21 @@ class Posterior(Module):
             noise: Whether of outputs, or of f.
             max_draws: Draws to use, at most.
         """
-        require_joint(len(np.asarray(X)), min(max_draws, self.log_joint.size))
+        require_joint(len(np.asarray(X)), min(max_draws, self.log_joint.size, AT_ONCE))
         prepared, X = self._prepared(data, X), plain_inputs(X)
-        if prepared is data:
-            means, covariances, noises = self.read(JointOutputs(data, X), max_draws=max_draws)
-        else:  # such a model looks at values, which one program for all draws cannot
-            each = [_apply(JointOutputs(data, X), model) for model in self.thinned(max_draws)._models()]
-            means, covariances, noises = (np.stack(parts) for parts in zip(*each, strict=True))
-        apart = means - np.mean(means, axis=0)
-        total = np.mean(covariances, axis=0) + apart.T @ apart / len(means)
-        return np.asarray(total + np.diag(np.mean(noises, axis=0)) if noise else total)
+        reading, thin = JointOutputs(data, X), self.thinned(max_draws)
+        means, total, noises = [], np.zeros((len(X), len(X))), np.zeros(len(X))
+        for part in thin._parts(AT_ONCE):
+            if prepared is data:
+                values = part.read(reading)
+            else:  # such a model looks at values, which one program for all draws cannot
+                values = [np.stack(of) for of in zip(*(_apply(reading, m) for m in part._models()), strict=True)]
+            means.append(values[0])
+            total, noises = total + np.sum(values[1], axis=0), noises + np.sum(values[2], axis=0)
+        apart = np.concatenate(means)
+        apart = apart - np.mean(apart, axis=0)
+        total = (total + apart.T @ apart) / len(apart)
+        return np.asarray(total + np.diag(noises / len(apart)) if noise else total)
 
     def draw(self, data: Any, X: ArrayLike, *, key: Key, num_samples: int = 1) -> Array:
         """Draws ``[s, t]`` of f: a random draw of the parameters, then f jointly given it.
@@ -366,6 +372,14 @@ class Posterior(Module):
         """What predictions at X need besides the draws, as the most probable of these sees it."""
         return self.most_probable().prepare(data, plain_inputs(X))
 
+    def _parts(self, most: int) -> Iterator[Posterior]:
+        """All draws, so many at a time."""
+        leaves = (self.draws, self.log_joint, self.statistics, self.order)
+        flat = jax.tree.map(lambda leaf: leaf.reshape(1, -1, *leaf.shape[2:]), leaves)
+        for k in range(0, self.log_joint.size, most):
+            draws, log_joint, statistics, order = jax.tree.map(lambda leaf, k=k: leaf[:, k : k + most], flat)
+            yield Posterior(draws, self.rest, log_joint, statistics, self.interrupted, order)
+
     def _models(self) -> list[Any]:
         chains, length = self.log_joint.shape
         return [self.at(chain, draw) for chain in range(chains) for draw in range(length)]
@@ -373,16 +387,6 @@ class Posterior(Module):
     def _require_draws(self) -> None:
         if self.log_joint.size == 0:
             raise ValueError("there are no draws: the run was interrupted before the first one")
-
-
-def rounded(rows: int) -> int:
-    """A power of two from 16 to the rows that models predict at once, or a multiple of these."""
-    return max(16, 2 ** (rows - 1).bit_length()) if rows <= BLOCK else -(-rows // BLOCK) * BLOCK
-
-
-def filled(rows: int) -> np.ndarray:
-    """Numbers of so many rows, and the last again and again, up to one of few counts that programs are compiled for."""
-    return np.minimum(np.arange(rounded(rows)), rows - 1)
 
 
 @eqx.filter_jit
