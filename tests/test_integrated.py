@@ -171,3 +171,15 @@ def test_noise_does_not_leave_what_is_likely(rung, work):
     assert found.log_joint == pytest.approx(lanes.total(*lanes.log_likelihoods(found.numbers), found.numbers)[0])
     # Its parabola's end is at a hundred times the step; the evidence falls from twice the step on.
     assert 0.0 < found.numbers[place] - optimum.numbers[place] < 3.0 * plain
+
+
+def test_what_means_hide_is_in_the_noise_of_every_draw(rung):
+    """Added to the middle of draws of a noise that is hardly known it would be known as little."""
+
+    def noises(*inside):
+        drawn = mixture.mixture([rung], 50, rungs.Work(np.random.default_rng(0), None), *inside)
+        return np.exp(2.0 * drawn.draws.likelihood.noise.raw)
+
+    plain = noises()
+    np.testing.assert_allclose(noises((0.5,)), plain + 0.5, rtol=1e-10)
+    np.testing.assert_array_equal(noises((0.0,)), plain)

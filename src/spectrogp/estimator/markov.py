@@ -25,7 +25,7 @@ from ..models import ChannelGP, Data, Lanes, MarkovGP
 from ..posterior import Posterior
 from .integrated import with_likeliest_noise, with_sizes
 from .long import fit_long
-from .mixture import mixture, without_offset
+from .mixture import for_single_rows, mixture, without_offset
 from .roughness import smooth_or_rough
 from .rungs import (
     FITTED,
@@ -40,7 +40,6 @@ from .rungs import (
     frequencies,
     further_along,
     most_evidence,
-    noise_places,
     resettled,
     resmoothed,
     settled,
@@ -111,10 +110,11 @@ def fit_markov(
     if draws > 1:
         parts = [with_likeliest_noise(part, work.rng) for rung in rungs for part in with_sizes(rung)]
     if np.any(inside):
-        top, *parts = (_for_single_rows(rung, inside) for rung in (top, *parts))
+        numbers = for_single_rows(top, top.optimum.numbers, inside)
+        top = top._replace(optimum=top.optimum._replace(numbers=numbers))
     offset = np.array([float(one.offset.value) for one in top.model.channels])
     centred = without_offset(top.model)
-    posterior = mixture(parts, draws, work) if parts else Posterior.at_point(centred)
+    posterior = mixture(parts, draws, work, inside) if parts else Posterior.at_point(centred)
     fitted, whole = (sum(part.size for part in parts) for parts in (data, given))
     history = np.asarray(top.optimum.history) / fitted
     unfinished = _unfinished(top.optimum)
@@ -328,11 +328,3 @@ def _means(data: Data, rows: np.ndarray) -> tuple[Data, float]:
     noise = float(np.mean(steps**2)) / math.comb(2 * DIFFERENCES, DIFFERENCES)
     inside = max(noise - float(np.mean(error**2)), 0.0) * (1.0 - 1.0 / together)
     return Data(X.mean(axis=1), y.mean(axis=1), np.sqrt(np.mean(error**2, axis=1) / together)), inside
-
-
-def _for_single_rows(rung: Rung, inside: tuple[float, ...]) -> Rung:
-    """A fit to means of rows as one of single rows: the noise has in it what the means hide."""
-    numbers = rung.optimum.numbers.copy()
-    for place, hidden in zip(noise_places(rung.lanes), inside, strict=True):
-        numbers[place] = 0.5 * np.log(np.exp(2.0 * numbers[place]) + hidden)
-    return rung._replace(optimum=rung.optimum._replace(numbers=numbers))
