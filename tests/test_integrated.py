@@ -6,7 +6,6 @@ import equinox as eqx
 import numpy as np
 import pytest
 
-import spectrogp as sg
 from spectrogp.estimator import integrated, mixture, rungs
 from spectrogp.inference import Arrow
 from spectrogp.initialise import find_initial_values, markov_from
@@ -174,20 +173,13 @@ def test_noise_does_not_leave_what_is_likely(rung, work):
     assert 0.0 < found.numbers[place] - optimum.numbers[place] < 3.0 * plain
 
 
-def test_an_oscillation_beside_fast_red_noise_keeps_its_noise():
-    """A wandering cycle, a little of which is taken for fast red noise: intervals were five times as wide."""
-    rng = np.random.default_rng(0)
-    n, slow = 320, np.exp(-1 / 25)
+def test_what_means_hide_is_in_the_noise_of_every_draw(rung):
+    """Added to the middle of draws of a noise that is hardly known it would be known as little."""
 
-    def wandering(scale):
-        path = np.zeros(n)
-        for k in range(1, n):
-            path[k] = slow * path[k - 1] + np.sqrt(1.0 - slow**2) * scale * rng.normal()
-        return path
+    def noises(*inside):
+        drawn = mixture.mixture([rung], 50, rungs.Work(np.random.default_rng(0), None), *inside)
+        return np.exp(2.0 * drawn.draws.likelihood.noise.raw)
 
-    phase = 2.0 * np.pi * np.cumsum(np.exp(wandering(0.12)) / 11.0)
-    y = 50.0 + 40.0 * np.exp(wandering(0.3)) * (np.cos(phase) + 0.3 * np.cos(2.0 * phase + 1.0))
-    y = y + 12.0 * rng.normal(size=n)
-    t = np.arange(280.0)
-    _, std = sg.SpectralGPRegressor(random_state=0).fit(t, y[:280]).predict(t, return_std=True)
-    assert 10.0 < np.median(std) < 20.0
+    plain = noises()
+    np.testing.assert_allclose(noises((0.5,)), plain + 0.5, rtol=1e-10)
+    np.testing.assert_array_equal(noises((0.0,)), plain)

@@ -6,6 +6,7 @@ import dataclasses
 
 import equinox as eqx
 import numpy as np
+import pytest
 
 import spectrogp as sg
 from spectrogp.estimator import long, markov, mixture, rungs
@@ -126,3 +127,16 @@ def test_a_chirp_in_blocks_comes_to_its_optimum():
     assert found.optimum.decrement < CONVERGED
     frequency = np.exp(rungs.frequencies(found.model)[0].unwarped(t[:, None]))[:, 0, 0] / (2.0 * np.pi)
     assert np.median(np.abs(frequency / (1.0 + 1.5 * t / 100.0) - 1.0)) < 1e-3
+
+
+def test_noise_that_means_of_rows_hide_is_told_beside_a_strong_signal():
+    """First differences of these rows have twenty times as much of the signal in them as of the noise."""
+    t = np.arange(1200.0)
+    signal = 5.0 * np.cos(2.0 * np.pi * t / 24.0) + 1.5 * np.cos(2.0 * np.pi * t / 10.0)
+    y = signal + 0.2 * np.random.default_rng(0).normal(size=t.size)
+    means, hidden = markov._means(sg.Data(t, y), np.arange(1200).reshape(600, 2))
+    np.testing.assert_allclose(means.y, 0.5 * (y[::2] + y[1::2]))
+    # Mean squares of fourth differences have a standard deviation of 7 % here; 0.9 % are left of the signal.
+    assert hidden == pytest.approx(0.5 * 0.2**2, rel=0.2)
+    _, known = markov._means(sg.Data(t, y, np.full(t.size, 0.3)), np.arange(1200).reshape(600, 2))
+    assert known == 0.0  # the errors are more than there is

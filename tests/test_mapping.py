@@ -71,3 +71,13 @@ def test_only_what_is_small_is_read_side_by_side():
     draws = jax.tree.map(lambda leaf: leaf[0], posterior.draws)
     assert mapping._side_by_side(LocalFrequency(np.zeros((10, 1))), draws, 8, posterior.rest) == 8
     assert mapping._side_by_side(lambda model: 1.0, draws, 8, posterior.rest) == 1
+
+
+def test_joint_covariances_are_found_in_parts(monkeypatch):
+    """Some draws at a time, since each has a number for every pair of inputs."""
+    data, posterior = markov(6)
+    X = np.linspace(2.0, 4.0, 4)[:, None]
+    whole = posterior.covariance(data, X, noise=True)
+    monkeypatch.setattr("spectrogp.posterior.posterior.AT_ONCE", 4)
+    np.testing.assert_allclose(posterior.covariance(data, X, noise=True), whole, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(np.diag(whole), posterior.predict_output(data, X).variance, rtol=1e-8)

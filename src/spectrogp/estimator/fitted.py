@@ -20,6 +20,7 @@ from .channels import ChannelsMixin, by_channel
 from .diagnosing import DiagnosisMixin
 from .inside import InsideMixin
 from .reporting import averaged_over, oscillations, report, said_of_blocks, said_of_transform
+from .settings import DRAWS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,6 +34,7 @@ class FittedMixin(InsideMixin, ChannelsMixin, DiagnosisMixin, AmplitudesMixin):
     """Predictions, frequencies, amplitudes, components, reports and files of a fitted estimator."""
 
     n_features_in_: int
+    n_draws: int | None
     categories_: Levels
     model_: Any
     data_: Any
@@ -242,9 +244,8 @@ class FittedMixin(InsideMixin, ChannelsMixin, DiagnosisMixin, AmplitudesMixin):
         rows, frequency = self._inputs(X), as_numbers(frequency, "frequency")
         scale = self.X_scale_ if axis is None else self.X_scale_[[axis]]
         inside = frequency * (scale if frequency.ndim > 1 else scale[0])
-        band = self.posterior_.band(
-            Spectrogram(rows, inside, axis), as_level(level), max_draws=self.posterior_.log_joint.size
-        )
+        draws = self.n_draws or DRAWS  # each holds a value for every pair of row and frequency
+        band = self.posterior_.band(Spectrogram(rows, inside, axis), as_level(level), max_draws=draws)
         return band.map(lambda part: finite(part) * self.y_scale_**2 * np.prod(scale))
 
     # Reports

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -26,7 +27,7 @@ from ..models import ChannelGP, Data, Lanes, MarkovGP, Timeline
 from ..posterior import Posterior
 from .integrated import with_likeliest_noise, with_sizes
 from .long import fit_long
-from .mixture import mixture, without_offset
+from .mixture import for_single_rows, mixture, without_offset
 from .optima import NEGLIGIBLE, distinct, told_optima, top, with_other_cycles
 from .roughness import smooth_or_rough
 from .rungs import (
@@ -42,7 +43,6 @@ from .rungs import (
     frequencies,
     further_along,
     most_evidence,
-    noise_places,
     resettled,
     resmoothed,
     settled,
@@ -58,6 +58,7 @@ FIRST = 8  # steps of Newton's method of candidates
 APART = 0.3  # nats by which candidates that end at the same place may differ
 DOUBTFUL = 10.0  # nats below the best at which a candidate may be above it with frequencies of another lengthscale
 ROWS_A_CYCLE, LEAST = 4.0, 256  # that are left of an even record that has more
+DIFFERENCES = 4  # order of those that tell the noise: of a cycle of ten rows they have 0.04 % of its variance
 PERIODS = 0.5  # of the slowest component that changes: red noise that is faster may be what windows missed
 LEFT, LEFT_A_ROW = 3e9, 6e5  # work (``Lanes.work``) of a fit, some 40 CPU seconds, and of one of many rows, of each
 ROWS_DRAWN = 2 * 10**7  # rows times draws of a long record: to read a draw takes as long as there are rows
@@ -125,10 +126,11 @@ def fit_markov(
         parts = [with_likeliest_noise(part, work.rng) for rung in rungs for part in with_sizes(rung)]
     top = likeliest
     if np.any(inside):
-        top, *parts = (_for_single_rows(rung, inside) for rung in (top, *parts))
+        numbers = for_single_rows(top, top.optimum.numbers, inside)
+        top = top._replace(optimum=top.optimum._replace(numbers=numbers))
     offset = np.array([float(one.offset.value) for one in top.model.channels])
     centred = without_offset(top.model)
-    posterior = mixture(parts, draws, work) if parts else Posterior.at_point(centred)
+    posterior = mixture(parts, draws, work, inside) if parts else Posterior.at_point(centred)
     optima = told_optima(parts) if parts and parts[0].lanes.whole else []
     fitted, whole = (sum(part.size for part in parts) for parts in (data, given))
     history = np.asarray(top.optimum.history) / fitted
@@ -348,14 +350,8 @@ def _means(data: Data, rows: np.ndarray) -> tuple[Data, float]:
     """Means of rows ``[n, k]``, and the variance of the noise that they hide."""
     X, y, error = (np.asarray(part)[rows] for part in (data.X[:, 0], data.y, data.error))
     together = rows.shape[1]
-    # Differences of neighbours leave out what changes slowly.
-    inside = max(0.5 * float(np.mean(np.diff(y, axis=1) ** 2)) - float(np.mean(error**2)), 0.0) * (1.0 - 1.0 / together)
+    # First differences have steps of the signal in them: of ten rows a cycle far more than of little noise.
+    steps = np.diff(y.ravel(), DIFFERENCES)
+    noise = float(np.mean(steps**2)) / math.comb(2 * DIFFERENCES, DIFFERENCES)
+    inside = max(noise - float(np.mean(error**2)), 0.0) * (1.0 - 1.0 / together)
     return Data(X.mean(axis=1), y.mean(axis=1), np.sqrt(np.mean(error**2, axis=1) / together)), inside
-
-
-def _for_single_rows(rung: Rung, inside: tuple[float, ...]) -> Rung:
-    """A fit to means of rows as one of single rows: the noise has in it what the means hide."""
-    numbers = rung.optimum.numbers.copy()
-    for place, hidden in zip(noise_places(rung.lanes), inside, strict=True):
-        numbers[place] = 0.5 * np.log(np.exp(2.0 * numbers[place]) + hidden)
-    return rung._replace(optimum=rung.optimum._replace(numbers=numbers))

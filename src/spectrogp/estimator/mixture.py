@@ -11,14 +11,20 @@ from ..core import with_fields
 from ..models import ChannelGP, grid_groups, with_groups
 from ..parameters import partition
 from ..posterior import Posterior
-from .rungs import Rung, Work
+from .rungs import Rung, Work, noise_places
 
 
-def mixture(rungs: list[Rung], draws: int, work: Work) -> Posterior:
+def mixture(rungs: list[Rung], draws: int, work: Work, inside: tuple[float, ...] = ()) -> Posterior:
     """Draws of the normal approximations at all rungs, each as often as its evidence says: nested Laplace.
 
     To every draw there is another one on the other side of its optimum: what is odd in them is in no mean. One is as
     many places after the other as there are pairs, so that those that are evenly spaced have their others with them.
+
+    Args:
+        rungs: At their optima, the best first.
+        draws: How many.
+        work: Whose random numbers they are made of.
+        inside: Of fits to means of rows, what these hide (``for_single_rows``).
     """
     # Without an optimum there is no evidence, and the first stands alone.
     rungs = rungs if np.isfinite(rungs[0].evidence) else rungs[:1]
@@ -29,7 +35,8 @@ def mixture(rungs: list[Rung], draws: int, work: Work) -> Posterior:
     for rung, count in zip(rungs, counts, strict=True):
         if count:
             move = rung.optimum.factor.draw(work.rng, int(count), border=True)
-            sides.append([_stack(rung, rung.optimum.numbers + side) for side in (move, -move)])
+            numbers = (for_single_rows(rung, rung.optimum.numbers + side, inside) for side in (move, -move))
+            sides.append([_stack(rung, each) for each in numbers])
             densities += [rung.optimum.log_joint] * count
     order = work.rng.permutation(pairs)
     # Numbers that a rung has fewer of are drawn, for each side its own.
@@ -37,6 +44,23 @@ def mixture(rungs: list[Rung], draws: int, work: Work) -> Posterior:
     joined = jax.tree.map(lambda *both: np.concatenate(both)[None, :draws], *halves)
     log_joint = np.tile(np.asarray(densities)[order], 2)[None, :draws]
     return Posterior(joined, _moving(without_offset(rungs[0].model))[1], log_joint, {})
+
+
+def for_single_rows(rung: Rung, numbers: np.ndarray, inside: tuple[float, ...]) -> np.ndarray:
+    """Numbers ``[..., n]`` of fits to means of rows as those of single rows, whose noise has in it what the means hide.
+
+    Every draw has it by itself: of noise that is next to none hardly anything is known, but of what is hidden all.
+
+    Args:
+        rung: Whose numbers they are.
+        numbers: One vector, or several.
+        inside: Variance that is hidden, of each channel; nothing where rows were fitted to one by one.
+    """
+    numbers = numbers.copy()
+    for place, hidden in zip(noise_places(rung.lanes), inside, strict=False):
+        if hidden:
+            numbers[..., place] = 0.5 * np.log(np.exp(2.0 * numbers[..., place]) + hidden)
+    return numbers
 
 
 def _joined(leaves: tuple[np.ndarray, ...], rng: np.random.Generator) -> np.ndarray:

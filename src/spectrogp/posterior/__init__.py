@@ -2,7 +2,7 @@
 
 from .amplitude import Envelopes, instantaneous_amplitude, moduli
 from .band import Band
-from .filling import filled
+from .mapping import filled
 from .posterior import MAX_DRAWS, Posterior
 from .readings import (
     Components,

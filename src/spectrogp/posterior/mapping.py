@@ -12,7 +12,7 @@ import numpy as np
 from jax import Array
 from jaxtyping import PyTree
 
-from ..models import AbstractModel
+from ..models import BLOCK, AbstractModel
 
 
 def at_draws(reading: Callable[[Any], Any], draws: PyTree, log_joint: Array, rest: PyTree) -> Any:
@@ -42,3 +42,13 @@ def _at_draws(reading: Callable[[Any], Any], draws: PyTree, log_joint: Array, re
         return reading(eqx.combine(pair[0], rest))
 
     return jax.lax.map(read, (draws, log_joint), batch_size=batch if batch > 1 else None)
+
+
+def rounded(rows: int) -> int:
+    """A power of two from 16 to the rows that models predict at once, or a multiple of these."""
+    return max(16, 2 ** (rows - 1).bit_length()) if rows <= BLOCK else -(-rows // BLOCK) * BLOCK
+
+
+def filled(rows: int) -> np.ndarray:
+    """Numbers of so many rows, and the last again and again, up to one of few counts that programs are compiled for."""
+    return np.minimum(np.arange(rounded(rows)), rows - 1)

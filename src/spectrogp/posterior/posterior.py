@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -18,9 +18,8 @@ from ..core import Key, Module, as_key, at_least, inputs, plain_inputs, traced
 from ..models import Gaussian, Moments, as_outputs, require_joint
 from ..parameters import partition
 from .band import Band
-from .filling import filled
 from .labels import matched
-from .mapping import at_draws
+from .mapping import at_draws, filled
 from .quantiles import freedom_of, mixture_quantiles
 from .readings import (
     Components,
@@ -31,10 +30,11 @@ from .readings import (
     Outputs,
     Prediction,
     Spectrogram,
-    mixed_covariance,
+    summed_covariance,
 )
 
 MAX_DRAWS = 400  # that a reading is evaluated at, unless told otherwise
+AT_ONCE = 50  # draws whose joint covariances are held at once
 CHUNK = 2**15  # inputs at which draws of a function are held at once
 MOST = 2**24  # numbers that a reading of predictions holds for all draws: of many inputs fewer draws are mixed over
 _LEVELS = (0.05, 0.5, 0.95)
@@ -279,14 +279,21 @@ class Posterior(Module):
             exponent: If given, of exp(exponent · y), or of exp(exponent · f).
             max_draws: Draws to use, at most.
         """
-        require_joint(len(np.asarray(X)), min(max_draws, self.log_joint.size))
+        require_joint(len(np.asarray(X)), min(max_draws, self.log_joint.size, AT_ONCE))
         prepared, X = self._prepared(data, X), plain_inputs(X)
-        if prepared is data:
-            means, covariances, noises = self.read(JointOutputs(data, X), max_draws=max_draws)
-        else:  # such a model looks at values, which one program for all draws cannot
-            each = [_apply(JointOutputs(data, X), model) for model in self.thinned(max_draws)._models()]
-            means, covariances, noises = (np.stack(parts) for parts in zip(*each, strict=True))
-        return mixed_covariance(means, covariances, noises if noise else np.zeros_like(noises), exponent)
+        reading, thin = JointOutputs(data, X), self.thinned(max_draws)
+        means, inside = [], np.zeros((len(X), len(X)))
+        for part in thin._parts(AT_ONCE):
+            if prepared is data:
+                values = part.read(reading)
+            else:  # such a model looks at values, which one program for all draws cannot
+                values = [np.stack(of) for of in zip(*(_apply(reading, m) for m in part._models()), strict=True)]
+            mean, own = summed_covariance(*values[:2], values[2] if noise else np.zeros_like(values[2]), exponent)
+            means.append(mean)
+            inside += own
+        apart = np.concatenate(means)
+        apart = apart - np.mean(apart, axis=0)
+        return np.asarray((inside + apart.T @ apart) / len(apart))
 
     def draw(self, data: Any, X: ArrayLike, *, key: Key, num_samples: int = 1) -> Array:
         """Draws ``[s, t]`` of f: a random draw of the parameters, then f jointly given it.
@@ -370,6 +377,14 @@ class Posterior(Module):
     def _prepared(self, data: Any, X: ArrayLike) -> Any:
         """What predictions at X need besides the draws, as the most probable of these sees it."""
         return self.most_probable().prepare(data, plain_inputs(X))
+
+    def _parts(self, most: int) -> Iterator[Posterior]:
+        """All draws, so many at a time."""
+        leaves = (self.draws, self.log_joint, self.statistics, self.order)
+        flat = jax.tree.map(lambda leaf: leaf.reshape(1, -1, *leaf.shape[2:]), leaves)
+        for k in range(0, self.log_joint.size, most):
+            draws, log_joint, statistics, order = jax.tree.map(lambda leaf, k=k: leaf[:, k : k + most], flat)
+            yield Posterior(draws, self.rest, log_joint, statistics, self.interrupted, order)
 
     def _models(self) -> list[Any]:
         chains, length = self.log_joint.shape

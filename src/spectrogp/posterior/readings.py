@@ -52,26 +52,24 @@ class Prediction(NamedTuple):
         )
 
 
-def mixed_covariance(
+def summed_covariance(
     mean: np.ndarray, covariance: np.ndarray, noise: np.ndarray, exponent: float | None = None
-) -> np.ndarray:
-    """Covariance ``[t, t]`` of a mixture, in equal shares, of normal distributions of values with noise.
+) -> tuple[np.ndarray, np.ndarray]:
+    """Means ``[s, t]`` of normal distributions of values with noise, and the sum ``[t, t]`` of their covariances.
 
     Args:
         mean: Of each, ``[s, t]``.
         covariance: Of each, without the noise, ``[s, t, t]``.
         noise: Variance of the noise, ``[s, t]``.
-        exponent: If given, the covariance is that of exp(exponent · value).
+        exponent: If given, both are those of exp(exponent · value).
     """
     if exponent is None:
-        inside = np.mean(covariance, axis=0) + np.diag(np.mean(noise, axis=0))
-    else:  # one by one: so many covariances may be all that memory holds
-        mean = Moments(mean, np.diagonal(covariance, axis1=1, axis2=2) + noise).exponential(exponent).mean
-        inside = np.zeros(covariance.shape[1:])
-        for m, part, own in zip(mean, covariance, noise, strict=True):
-            inside += np.outer(m, m) * np.expm1(exponent**2 * (part + np.diag(own))) / len(mean)
-    apart = mean - np.mean(mean, axis=0)
-    return np.asarray(inside + apart.T @ apart / len(mean))
+        return mean, np.sum(covariance, axis=0) + np.diag(np.sum(noise, axis=0))
+    mean = Moments(mean, np.diagonal(covariance, axis1=1, axis2=2) + noise).exponential(exponent).mean
+    total = np.zeros(covariance.shape[1:])
+    for m, part, own in zip(mean, covariance, noise, strict=True):  # one by one: several may be all that memory holds
+        total += np.outer(m, m) * np.expm1(exponent**2 * (part + np.diag(own)))
+    return mean, total
 
 
 def log_mean_density(log_densities: Any) -> Any:
