@@ -114,7 +114,7 @@ def in_columns(
     path: Path, words: Mapping[str, Sequence[str | None]], levels: Mapping[str, Sequence[str]]
 ) -> dict[str, np.ndarray]:
     """The columns of zeros and ones of columns of words, by their names."""
-    found = {}
+    found: dict[str, np.ndarray] = {}
     for name, cells in words.items():
         columns = zeros_and_ones(cells, levels[name], f"{path}, column {quoted(name)},")
         found |= dict(zip(called(name, levels[name]), columns.T, strict=True))

@@ -156,7 +156,12 @@ def _local_frequency(kernel: AbstractKernel, X: Array) -> Array:
 def _lag(kernel: AbstractKernel, x: Array, t: Array) -> Characteristic:
     """(σ, D, U)(x + t/2, x − t/2), ``[a]`` each."""
     ends = kernel.local(jnp.stack([x + 0.5 * t, x - 0.5 * t]))
-    return kernel.pair(*(jax.tree.map(lambda leaf, end=end: leaf[end], ends) for end in (0, 1)))
+    return kernel.pair(_at(ends, 0), _at(ends, 1))
+
+
+def _at(local: Any, row: int) -> Any:
+    """Local parameters of one of several inputs."""
+    return jax.tree.map(lambda leaf: leaf[row], local)
 
 
 def _freedom(kernel: AbstractKernel, X: Array) -> np.ndarray:
@@ -169,8 +174,16 @@ def _freedom(kernel: AbstractKernel, X: Array) -> np.ndarray:
 @eqx.filter_jit
 def _local_spectrum(kernel: AbstractKernel, X: Array) -> LocalSpectrum:
     def at(x: Array) -> LocalSpectrum:
+        # D is zero where both inputs are the same, and least: the functions enter by their slopes alone, and the many
+        # second derivatives are those of the pair.
+        middle, slope_of = jax.linearize(lambda x: _at(kernel.local(x[None]), 0), x)
+
+        def lag(t: Array) -> Characteristic:
+            step = slope_of(0.5 * t)
+            return kernel.pair(jax.tree.map(jnp.add, middle, step), jax.tree.map(jnp.subtract, middle, step))
+
         def slopes(t: Array) -> tuple[Characteristic, tuple[Characteristic, Characteristic]]:
-            slope, value = jax.jacfwd(lambda t: (_lag(kernel, x, t),) * 2, has_aux=True)(t)
+            slope, value = jax.jacfwd(lambda t: (lag(t),) * 2, has_aux=True)(t)
             return slope, (slope, value)
 
         # Value, first and second derivatives of one trace, which takes longer than the program.
