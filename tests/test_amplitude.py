@@ -88,6 +88,9 @@ def test_a_tone_has_its_own_amplitude(swelling):
     assert np.median(np.abs(band.mean / truth - 1.0)) < 0.05
     assert np.mean(band.covers(truth)) > 0.7  # of a few independent places: 90 % on average
     assert np.all(band.upper - band.lower < 0.5 * 1500.0)
+    np.testing.assert_array_equal(
+        model.instantaneous_amplitude(tuple(at[:3])).mean, model.instantaneous_amplitude(at[:3]).mean
+    )
     narrow = model.instantaneous_amplitude(at, level=0.5)
     assert np.all((narrow.lower > band.lower) & (narrow.upper < band.upper))
 

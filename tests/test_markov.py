@@ -355,6 +355,19 @@ def test_envelopes_turn_with_the_phase_into_components(name):
     np.testing.assert_array_equal(covariance[:, -1, 1], 0.0)
 
 
+def test_inputs_among_the_rows_do_not_count_as_warming_up():
+    """Ten inputs to a row, in several blocks: each has as many rows of the data before it as the filter needs."""
+    rng = np.random.default_rng(0)
+    t = np.sort(rng.uniform(1.0, 299.0, 900))
+    data = Data(t, np.cos(3.0 * t) + 0.3 * rng.normal(size=900))
+    model = MarkovGP(MaternPhase(WarpedTime(8.0), lambda X: 3.0 * X[:, :1]), 0.3)
+    X = np.linspace(0.0, 300.0, 9000)[:, None]  # some of them before all rows, and behind them
+    blocks, single = model.timeline(data, X), Timeline.of(data, X)
+    assert blocks.t.shape[1] > 1 == single.t.shape[1]
+    for found, expected in zip(model.parts(blocks, X)[0], model.parts(single, X)[0], strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
 # --- others ---
 
 

@@ -133,7 +133,8 @@ def with_times(X: np.ndarray, times: np.ndarray, origins: tuple[Origin, ...] = (
 
 def like(X: Any, values: Any, names: list[str] | None = None) -> Any:
     """Values ``[n, ...]`` as a data frame with the index of X, where X is one and the values have at most two axes."""
-    if values is None or not hasattr(X, "index") or np.ndim(values) > 2:
+    # Lists have an index too, which is a method.
+    if values is None or callable(getattr(X, "index", len)) or np.ndim(values) > 2:
         return values
     import pandas as pd
 

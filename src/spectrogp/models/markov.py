@@ -90,7 +90,7 @@ class MarkovGP(AbstractModel):
         if rows <= SINGLE:
             return Timeline.of(data, wanted)
         warm_up = self.warm_up(data)
-        own = max(OWN, 2 * warm_up)
+        own = max(OWN, 2 * warm_up * rows // data.size)  # inputs among the rows do not help to forget
         return Timeline.of(data, wanted, own=own if 2 * own < rows else None, warm_up=warm_up)
 
     def warm_up(self, data: Data, tolerance: float = 1e-6) -> int:

@@ -55,7 +55,7 @@ class Timeline(Module):
             data: Rows ``[n, 1]`` in any order.
             wanted: Such inputs ``[t, 1]``, or None.
             own: Rows of its own that a block has at most; None for a single block.
-            warm_up: Rows before a block's own ones, and behind them where inputs are ``wanted``.
+            warm_up: Rows of the data before a block's own ones, and behind them where inputs are ``wanted``.
             longest: Time that a block's own rows span at most, and again those before them.
         """
         t, y, error = (np.asarray(part, float) for part in (data.X[:, 0], data.y, data.error))
@@ -65,10 +65,12 @@ class Timeline(Module):
         order = np.argsort(t, kind="stable")
         starts = _starts(t[order], len(t) if own is None else own, longest)
         ends = np.append(starts[1:], len(t))
-        first = np.maximum(starts - warm_up, 0)
+        known = np.append(0, np.cumsum(order < data.size))  # rows of the data before each: others tell nothing
+        first = np.searchsorted(known, known[starts] - warm_up, side="right") - 1
+        first = np.clip(first, 0, starts)
         if np.isfinite(longest):
             first = np.maximum(first, np.searchsorted(t[order], t[order][starts] - longest))
-        behind = np.minimum(ends + (warm_up if len(new) else 0), len(t))
+        behind = np.clip(np.searchsorted(known, known[ends] + warm_up), ends, len(t)) if len(new) else ends
         steps = int(np.max(behind - first))
         rows = first + np.arange(_filled(steps))[:, None]
         real = rows < behind
