@@ -20,13 +20,13 @@ from spectrogp.models import Data, Moments
 from spectrogp.posterior import Prediction
 from spectrogp.posterior.readings import mixed_covariance
 
-MONTHS = np.arange(120) / 12.0
+MONTHS = np.arange(144) / 12.0
 
 
 def season(power: float = 1.0, *, seed: int = 0, noise: float = 0.04) -> np.ndarray:
-    """Ten years of months that grow sevenfold, with a season and noise that grow as a power of the level."""
-    level = 100.0 * np.exp(0.2 * MONTHS)
-    typical = 220.0
+    """Twelve years of months that grow sixfold, with a season and noise that grow as a power of the level."""
+    level = 100.0 * np.exp(0.15 * MONTHS)
+    typical = 250.0
     size = typical * (level / typical) ** power
     wave = 0.2 * np.cos(2 * np.pi * MONTHS) + 0.1 * np.sin(4 * np.pi * MONTHS)
     return level + size * (wave + noise * np.random.default_rng(seed).normal(size=MONTHS.size))
@@ -119,7 +119,7 @@ def pair():
     return *fits, y
 
 
-LATER = np.array([1.03, 4.5, 10.02, 10.3, 11.0])
+LATER = np.array([1.03, 4.5, 12.02, 12.3, 13.0])
 
 
 def test_quantiles_are_powers_of_e(pair):
@@ -334,7 +334,7 @@ def test_without_an_optimum_nothing_is_compared():
 def test_seasons_that_multiply_are_fitted_as_logarithms(scale):
     """The last two years are forecast to a few noises of 4 %; in the linear scale the season would stay too small."""
     y = scale * season(seed=3)
-    past = MONTHS < 8.0
+    past = MONTHS < 10.0
     model = sg.SpectralGPRegressor(random_state=0).fit(MONTHS[past], y[past])
     assert model.diagnostics_["target_transform"] == "log"
     assert model.diagnostics_["log_gain"] > MARGIN
@@ -342,7 +342,7 @@ def test_seasons_that_multiply_are_fitted_as_logarithms(scale):
     assert f"likelier by {model.diagnostics_['log_gain']:.3g} nats" in model.summary()
     mean, lower, upper = model.predict(MONTHS[~past], interval=0.9)
     truth = y[~past]
-    assert np.sqrt(np.mean((mean / truth - 1.0) ** 2)) < 0.12
+    assert np.sqrt(np.mean((mean / truth - 1.0) ** 2)) < 0.15
     assert np.mean((lower < truth) & (truth < upper)) > 0.75
 
 

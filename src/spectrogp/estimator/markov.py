@@ -78,11 +78,11 @@ class MarkovFit(NamedTuple):
 
         These tell of functions and hyperparameters what all do: what is integrated out is as wide.
         """
-        lanes, model = self.likeliest.lanes, self.model
+        lanes, model = self.likeliest.lanes, self.model.channels[0]
         if np.sum(lanes.timeline.weight) == data.size:
             return self.likeliest.evidence
         seen = float(np.sum(lanes.log_likelihoods(self.likeliest.optimum.numbers)[0]))
-        return self.likeliest.evidence - seen + float(_log_likelihood(model, model.channels[0].prepare(data, data.X)))
+        return self.likeliest.evidence - seen + float(_log_likelihood(model, model.prepare(data, data.X)))
 
 
 def fit_markov(
@@ -143,7 +143,7 @@ def fit_markov(
 
 @entry_point
 @eqx.filter_jit
-def _log_likelihood(model: MarkovGP | ChannelGP, timeline: Timeline) -> Array:
+def _log_likelihood(model: MarkovGP, timeline: Timeline) -> Array:
     return model.realise().log_likelihood(timeline, None)
 
 
