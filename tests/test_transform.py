@@ -20,13 +20,13 @@ from spectrogp.models import Data, Moments
 from spectrogp.posterior import Prediction
 from spectrogp.posterior.readings import summed_covariance
 
-MONTHS = np.arange(96) / 12.0
+MONTHS = np.arange(144) / 12.0
 
 
 def season(power: float = 1.0, *, seed: int = 0, noise: float = 0.04) -> np.ndarray:
-    """Eight years of months that grow fivefold, with a season and noise that grow as a power of the level."""
-    level = 100.0 * np.exp(0.2 * MONTHS)
-    typical = 220.0
+    """Twelve years of months that grow sixfold, with a season and noise that grow as a power of the level."""
+    level = 100.0 * np.exp(0.15 * MONTHS)
+    typical = 250.0
     size = typical * (level / typical) ** power
     wave = 0.2 * np.cos(2 * np.pi * MONTHS) + 0.1 * np.sin(4 * np.pi * MONTHS)
     return level + size * (wave + noise * np.random.default_rng(seed).normal(size=MONTHS.size))
@@ -120,7 +120,7 @@ def pair():
     return *fits, y
 
 
-LATER = np.array([1.03, 4.5, 8.02, 8.3, 9.0])
+LATER = np.array([1.03, 4.5, 12.02, 12.3, 13.0])
 
 
 def test_quantiles_are_powers_of_e(pair):
@@ -247,9 +247,9 @@ def test_other_kernels_take_logarithms_too():
     settings = {"kernel": "sm", "n_components": 1, "inference": "map", "n_starts": 1, "max_iter": 30, "random_state": 0}
     log = sg.SpectralGPRegressor(target_transform="log", **settings).fit(MONTHS[:48], y)
     plain = sg.SpectralGPRegressor(target_transform="none", **settings).fit(MONTHS[:48], np.log(y))
-    np.testing.assert_allclose(
-        log.predict(LATER, interval=0.9)[1:], np.exp(plain.predict(LATER, interval=0.9)[1:]), rtol=1e-10
-    )
+    at = np.array([1.03, 2.5, 3.9])
+    ends = (model.predict(at, interval=0.9)[1:] for model in (log, plain))
+    np.testing.assert_allclose(next(ends), np.exp(next(ends)), rtol=1e-10)
 
 
 # The choice
@@ -335,7 +335,7 @@ def test_without_an_optimum_nothing_is_compared():
 def test_seasons_that_multiply_are_fitted_as_logarithms(scale):
     """The last two years are forecast to a few noises of 4 %; in the linear scale the season would stay too small."""
     y = scale * season(seed=3)
-    past = MONTHS < 6.0
+    past = MONTHS < 10.0
     model = sg.SpectralGPRegressor(random_state=0).fit(MONTHS[past], y[past])
     assert model.diagnostics_["target_transform"] == "log"
     assert model.diagnostics_["log_gain"] > MARGIN
@@ -343,7 +343,7 @@ def test_seasons_that_multiply_are_fitted_as_logarithms(scale):
     assert f"likelier by {model.diagnostics_['log_gain']:.3g} nats" in model.summary()
     mean, lower, upper = model.predict(MONTHS[~past], interval=0.9)
     truth = y[~past]
-    assert np.sqrt(np.mean((mean / truth - 1.0) ** 2)) < 0.12
+    assert np.sqrt(np.mean((mean / truth - 1.0) ** 2)) < 0.15
     assert np.mean((lower < truth) & (truth < upper)) > 0.75
 
 

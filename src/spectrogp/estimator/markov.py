@@ -80,11 +80,11 @@ class MarkovFit(NamedTuple):
 
         These tell of functions and hyperparameters what all do: what is integrated out is as wide.
         """
-        lanes = self.likeliest.lanes
+        lanes, model = self.likeliest.lanes, self.model.channels[0]
         if np.sum(lanes.timeline.weight) == data.size:
             return self.likeliest.evidence
         seen = float(np.sum(lanes.log_likelihoods(self.likeliest.optimum.numbers)[0]))
-        return self.likeliest.evidence - seen + float(_log_likelihood(self.model, self.model.prepare(data, data.X)))
+        return self.likeliest.evidence - seen + float(_log_likelihood(model, model.prepare(data, data.X)))
 
 
 def fit_markov(

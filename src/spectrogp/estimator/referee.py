@@ -162,15 +162,16 @@ def _block_out(model: MarkovGP, record: _Stretch, exponent: float | None = None)
     error[rows] = UNSEEN
     found = _at_rows(model, record, error)[0]
     y, noise = record.y[rows], _noise(model, record, rows)
-    wanted = Moments(np.asarray(found.mean)[rows], np.asarray(found.variance)[rows] + noise**2)
+    mean, variance = (np.asarray(part)[rows] for part in found)
+    wanted: Any = Moments(mean, variance + noise**2)  # type: ignore[arg-type]
     inside = np.abs(y - wanted.mean) < WIDTH * wanted.std
     if exponent is not None:
         y, wanted = np.exp(exponent * y), wanted.exponential(exponent)
-    variance = max(float(np.var(y)), 1e-300)
+    total = max(float(np.var(y)), 1e-300)
     return {
         "coverage": float(np.mean(inside)),
-        "r2": 1.0 - float(np.mean((y - wanted.mean) ** 2)) / variance,
-        "expected_r2": 1.0 - float(np.mean(wanted.variance)) / variance,
+        "r2": 1.0 - float(np.mean((y - wanted.mean) ** 2)) / total,
+        "expected_r2": 1.0 - float(np.mean(wanted.variance)) / total,
     }
 
 
@@ -224,7 +225,7 @@ def _growth(record: _Stretch, together: np.ndarray, name: str, unit: Shown) -> s
     if count < 4 or not np.isfinite(unit.zero) or np.min(outputs) < -ROUNDING * np.ptp(outputs):
         return ""
     parts = np.array_split(np.arange(len(outputs)), count)
-    level = np.log([max(np.mean(outputs[rows]), 1e-300) for rows in parts])
+    level = np.log([max(float(np.mean(outputs[rows])), 1e-300) for rows in parts])
     size = np.log([max(np.std(together[rows]), 1e-300) for rows in parts])
     if np.ptp(level) < np.log(GROWN) or np.corrcoef(level, size)[0, 1] < WITH_LEVEL:
         return ""

@@ -59,9 +59,10 @@ class Units(NamedTuple):
         return (y - self.y_mean) / self.y_scale
 
     def errors(self, error: Any, y: Any) -> Any:
-        """Standard deviations of outputs inside: those of logarithms are the relative ones."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return (error / y if self.log and y is not None else error) / self.y_scale
+        """Standard deviations of outputs inside: of logarithms that there are the relative ones."""
+        if self.log and y is not None:
+            error = error / np.where(y > 0.0, y, 1.0)
+        return error / self.y_scale
 
     def told(self, inside: Any) -> Any:
         """Outputs, or quantiles of them, as they are told outside."""

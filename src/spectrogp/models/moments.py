@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jax import Array
@@ -26,5 +26,6 @@ class Moments(NamedTuple):
     def exponential(self, exponent: float) -> Moments:
         """Of exp(exponent · z) where z is normal with these: log-normal ones."""
         with np.errstate(over="ignore", invalid="ignore"):  # whoever asks looks at whether they are finite
-            mean = np.exp(exponent * self.mean + 0.5 * exponent**2 * self.variance)
-            return Moments(mean, mean**2 * np.expm1(exponent**2 * self.variance))
+            mean: Any = np.exp(exponent * self.mean + 0.5 * exponent**2 * self.variance)
+            relative: Any = np.expm1(exponent**2 * self.variance)
+            return Moments(mean, mean**2 * relative)

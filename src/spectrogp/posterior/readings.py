@@ -42,18 +42,19 @@ class Prediction(NamedTuple):
             freedom: Degrees of freedom of outputs around each prediction; infinite for normal ones.
             exponent: If given, the moments are those of exp(exponent · f) and exp(exponent · y), for normal f and y.
         """
-        parts = self.function, self.output
+        function, output = self.function, self.output
         if exponent is not None:
-            parts = self.function.exponential(exponent), self.output.exponential(exponent)
+            function, output = function.exponential(exponent), output.exponential(exponent)
         return Prediction(
-            *(part.mixed() for part in parts),
+            function.mixed(),
+            output.mixed(),
             None if self.log_density is None else log_mean_density(self.log_density),
             None if level is None else (mixture_band(self.function, level), mixture_band(self.output, level, freedom)),
         )
 
 
 def summed_covariance(
-    mean: np.ndarray, covariance: np.ndarray, noise: np.ndarray, exponent: float | None = None
+    mean: Any, covariance: np.ndarray, noise: np.ndarray, exponent: float | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Means ``[s, t]`` of normal distributions of values with noise, and the sum ``[t, t]`` of their covariances.
 
@@ -65,7 +66,8 @@ def summed_covariance(
     """
     if exponent is None:
         return mean, np.sum(covariance, axis=0) + np.diag(np.sum(noise, axis=0))
-    mean = Moments(mean, np.diagonal(covariance, axis1=1, axis2=2) + noise).exponential(exponent).mean
+    variance: Any = np.diagonal(covariance, axis1=1, axis2=2) + noise
+    mean = np.asarray(Moments(mean, variance).exponential(exponent).mean)
     total = np.zeros(covariance.shape[1:])
     for m, part, own in zip(mean, covariance, noise, strict=True):  # one by one: several may be all that memory holds
         total += np.outer(m, m) * np.expm1(exponent**2 * (part + np.diag(own)))
