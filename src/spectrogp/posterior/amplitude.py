@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 
 from ..core import Module, as_level, entry_point, plain_inputs
 from .band import Band
-from .posterior import MAX_DRAWS, MOST, Posterior, filled
+from .mapping import filled
+from .posterior import MAX_DRAWS, MOST, Posterior
 
 VALUES = 1000  # of envelopes at an input, of all draws together, from which quantiles are taken
 CHUNK = 2**11  # inputs at which they are held at once

@@ -285,12 +285,13 @@ class Posterior(Module):
         means, inside = [], np.zeros((len(X), len(X)))
         for part in thin._parts(AT_ONCE):
             if prepared is data:
-                values = part.read(reading)
+                mean, own, around = part.read(reading)
             else:  # such a model looks at values, which one program for all draws cannot
-                values = [np.stack(of) for of in zip(*(_apply(reading, m) for m in part._models()), strict=True)]
-            mean, own = summed_covariance(*values[:2], values[2] if noise else np.zeros_like(values[2]), exponent)
+                values = zip(*(_apply(reading, model) for model in part._models()), strict=True)
+                mean, own, around = (np.stack(of) for of in values)
+            mean, total = summed_covariance(mean, own, around if noise else np.zeros_like(around), exponent)
             means.append(mean)
-            inside += own
+            inside += total
         apart = np.concatenate(means)
         apart = apart - np.mean(apart, axis=0)
         return np.asarray((inside + apart.T @ apart) / len(apart))
