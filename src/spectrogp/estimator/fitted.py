@@ -17,7 +17,7 @@ from .beyond import finite, say_if_far
 from .channels import ChannelsMixin, by_channel
 from .diagnosing import DiagnosisMixin
 from .reporting import averaged_over, oscillations, report, said_of_blocks
-from .settings import DRAWS
+from .settings import DEFAULT_DRAWS
 from .times import like, numbers_of
 from .units import Units
 
@@ -95,7 +95,8 @@ class FittedMixin(ChannelsMixin, DiagnosisMixin):
         say_if_far(rows, np.asarray(getattr(self.data_, "data", self.data_).X))
         answer = [self.y_mean_ + self.y_scale_ * inside.function.mean]
         if return_cov:
-            covariance = self._predictive.covariance(self.data_, rows, noise=noise, max_draws=averaged_over(self))
+            draws = averaged_over(self, len(rows))
+            covariance = self._predictive.covariance(self.data_, rows, noise=noise, max_draws=draws)
             answer.append(self.y_scale_**2 * finite(covariance))
         if return_std:  # the deviation is scaled, not the variance: that of tiny outputs would be zero
             answer.append(self.y_scale_ * (inside.output if noise else inside.function).std)
@@ -189,7 +190,7 @@ class FittedMixin(ChannelsMixin, DiagnosisMixin):
             ``predict(X)`` less the mean of the outputs.
         """
         rows = self._inputs(X)
-        band = self._predictive.components(self.data_, rows, as_level(level), max_draws=averaged_over(self))
+        band = self._predictive.components(self.data_, rows, as_level(level), max_draws=averaged_over(self, len(rows)))
         return self._labelled(X, band.map(lambda part: self.y_scale_ * finite(part)))
 
     def instantaneous_frequency(self, X: Any, level: float = 0.9) -> Band:
@@ -238,7 +239,7 @@ class FittedMixin(ChannelsMixin, DiagnosisMixin):
         rows, frequency = self._inputs(X), as_numbers(frequency, "frequency")
         scale = self.X_scale_ if axis is None else self.X_scale_[[axis]]
         inside = frequency * (scale if frequency.ndim > 1 else scale[0])
-        draws = self.n_draws or DRAWS  # each holds a value for every pair of row and frequency
+        draws = self.n_draws or DEFAULT_DRAWS  # each holds a value for every pair of row and frequency
         band = self.posterior_.band(Spectrogram(rows, inside, axis), as_level(level), max_draws=draws)
         return band.map(lambda part: finite(part) * self.y_scale_**2 * np.prod(scale))
 
@@ -382,7 +383,7 @@ class FittedMixin(ChannelsMixin, DiagnosisMixin):
             np.asarray(error) / self.y_scale_,
             y=None if y is None else (np.asarray(y) - self.y_mean_) / self.y_scale_,
             level=level,
-            max_draws=averaged_over(self),
+            max_draws=averaged_over(self, len(rows)),
         )
         finite(inside.output.variance + inside.output.mean)
         return inside

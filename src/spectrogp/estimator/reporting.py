@@ -16,7 +16,7 @@ from ..initialise import HARMONICS, fundamentals
 from ..models import Data, MarkovGP
 from ..posterior import Band, LocalDraws, Prediction
 from .rows import complete_rows, separated
-from .settings import FEW_DRAWS, draws_read
+from .settings import DEFAULT_DRAWS, FEW_DRAWS, draws_read
 from .times import numbers_of, outputs_of
 from .units import shown_units
 
@@ -193,16 +193,20 @@ def _components(estimator: Any, at: np.ndarray, count: int, level: float) -> Ban
         return None
     try:
         inside = estimator.posterior_.components(
-            estimator.data_, estimator._units.inputs(at), level, max_draws=averaged_over(estimator)
+            estimator.data_, estimator._units.inputs(at), level, max_draws=averaged_over(estimator, len(at))
         )
     except TypeError:  # a kernel that is no sum of components
         return None
     return inside.map(lambda part: estimator.y_scale_ * part)
 
 
-def averaged_over(estimator: Any) -> int:
-    """Draws that predictions average over."""
-    return draws_read(estimator.data_.size) if isinstance(estimator.model_, MarkovGP) else FEW_DRAWS
+def averaged_over(estimator: Any, inputs: int) -> int:
+    """Draws that predictions at so many inputs average over."""
+    if not isinstance(estimator.model_, MarkovGP):
+        return FEW_DRAWS
+    rows = estimator.data_.size
+    # Of many inputs, as a figure has them, no more than for what the eye sees.
+    return max(draws_read(rows + inputs), min(draws_read(rows), DEFAULT_DRAWS))
 
 
 def _overtones(estimator: Any) -> dict[int, tuple[int, int]]:
