@@ -20,7 +20,7 @@ from .channels import ChannelsMixin, by_channel
 from .diagnosing import DiagnosisMixin
 from .inside import InsideMixin
 from .reporting import averaged_over, oscillations, report, said_of_blocks, said_of_transform
-from .settings import DRAWS
+from .settings import DEFAULT_DRAWS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -95,8 +95,9 @@ class FittedMixin(InsideMixin, ChannelsMixin, DiagnosisMixin, AmplitudesMixin):
         (shift, factor), moments = units.linear, inside.output if noise else inside.function
         answer = [shift + factor * moments.mean]
         if return_cov:
+            draws = averaged_over(self, len(rows))
             covariance = self._predictive.covariance(
-                self.data_, rows, noise=noise, exponent=units.exponent, max_draws=averaged_over(self)
+                self.data_, rows, noise=noise, exponent=units.exponent, max_draws=draws
             )
             answer.append(factor**2 * finite(covariance))
         if return_std:  # the deviation is scaled, not the variance: that of tiny outputs would be zero
@@ -193,7 +194,7 @@ class FittedMixin(InsideMixin, ChannelsMixin, DiagnosisMixin, AmplitudesMixin):
             the geometric mean of the function.
         """
         rows = self._inputs(X)
-        band = self._predictive.components(self.data_, rows, as_level(level), max_draws=averaged_over(self))
+        band = self._predictive.components(self.data_, rows, as_level(level), max_draws=averaged_over(self, len(rows)))
         return self._labelled(X, band.map(lambda part: self._units.factors(finite(part))))
 
     def instantaneous_frequency(self, X: Any, level: float = 0.9) -> Band:
@@ -244,7 +245,7 @@ class FittedMixin(InsideMixin, ChannelsMixin, DiagnosisMixin, AmplitudesMixin):
         rows, frequency = self._inputs(X), as_numbers(frequency, "frequency")
         scale = self.X_scale_ if axis is None else self.X_scale_[[axis]]
         inside = frequency * (scale if frequency.ndim > 1 else scale[0])
-        draws = self.n_draws or DRAWS  # each holds a value for every pair of row and frequency
+        draws = self.n_draws or DEFAULT_DRAWS  # each holds a value for every pair of row and frequency
         band = self.posterior_.band(Spectrogram(rows, inside, axis), as_level(level), max_draws=draws)
         return band.map(lambda part: finite(part) * self.y_scale_**2 * np.prod(scale))
 

@@ -82,7 +82,7 @@ class InsideMixin:
             y=None if y is None else self._units.outputs(y),
             level=level,
             exponent=exponent,
-            max_draws=averaged_over(self),
+            max_draws=averaged_over(self, len(rows)),
         )
         finite(inside.output.variance + inside.output.mean)
         return inside

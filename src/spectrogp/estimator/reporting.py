@@ -18,7 +18,7 @@ from ..posterior import Band, LocalDraws, Prediction, instantaneous_amplitude
 from .beyond import finite
 from .categories import numbers_as_fitted
 from .rows import complete_rows, separated
-from .settings import FEW_DRAWS, draws_read
+from .settings import DEFAULT_DRAWS, FEW_DRAWS, draws_read
 from .times import outputs_of
 from .units import shown_units
 
@@ -111,7 +111,7 @@ def amplitudes_at(estimator: Any, rows: np.ndarray, level: float) -> Band:
         level: Probability of the intervals.
     """
     band = instantaneous_amplitude(
-        estimator.posterior_, estimator.data_, rows, level, max_draws=averaged_over(estimator)
+        estimator.posterior_, estimator.data_, rows, level, max_draws=averaged_over(estimator, len(rows))
     )
     return band.map(lambda part: estimator.y_scale_ * finite(part)[:, : estimator.model_.oscillations])
 
@@ -227,7 +227,7 @@ def _components(estimator: Any, at: np.ndarray, count: int, level: float) -> Ban
         return None
     try:
         inside = estimator.posterior_.components(
-            estimator.data_, estimator._units.inputs(at), level, max_draws=averaged_over(estimator)
+            estimator.data_, estimator._units.inputs(at), level, max_draws=averaged_over(estimator, len(at))
         )
     except TypeError:  # a kernel that is no sum of components
         return None
@@ -241,9 +241,13 @@ def _amplitude(estimator: Any, at: np.ndarray, level: float) -> Band | None:
     return amplitudes_at(estimator, estimator._units.inputs(at), level)
 
 
-def averaged_over(estimator: Any) -> int:
-    """Draws that predictions average over."""
-    return draws_read(estimator.data_.size) if isinstance(estimator.model_, MarkovGP) else FEW_DRAWS
+def averaged_over(estimator: Any, inputs: int) -> int:
+    """Draws that predictions at so many inputs average over."""
+    if not isinstance(estimator.model_, MarkovGP):
+        return FEW_DRAWS
+    rows = estimator.data_.size
+    # Of many inputs, as a figure has them, no more than for what the eye sees.
+    return max(draws_read(rows + inputs), min(draws_read(rows), DEFAULT_DRAWS))
 
 
 def _overtones(estimator: Any) -> dict[int, tuple[int, int]]:

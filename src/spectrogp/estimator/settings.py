@@ -20,7 +20,7 @@ LINEAR_TIME = ("laplace", "map", "nuts")  # what the Markov model of one input c
 COMPARABLE = 100  # rows from which on a fifth of them tells models apart
 LADDER = ("auto", "exact", "neighbours")  # approximations of the models that a ladder chooses from
 BATCH = 1024  # rows of a step on larger data, of the models that take minibatches
-DRAWS = 400  # of the posterior
+DEFAULT_DRAWS = 400  # of the posterior
 # Draws of Markov models that predictions average over: each costs as much as a prediction at the optimum. More of them
 # where that is little, as in linear time of few rows: forecasts by few differ from seed to seed by what a reader can
 # see. Fewer where it is much: the functions of long records are known so well there that draws differ by little beside
@@ -182,7 +182,7 @@ class Settings:
         if self.n_draws is not None:
             return self.n_draws
         along = self.approximation_for(rows, dimensions) == "markov" and self.inference == "laplace"
-        return max(DRAWS, draws_read(rows)) if along else DRAWS
+        return max(DEFAULT_DRAWS, draws_read(rows)) if along else DEFAULT_DRAWS
 
     @contextmanager
     def progress(self, description: str) -> Iterator[Progress | None]:
