@@ -367,13 +367,6 @@ def test_what_does_not_multiply_stays_as_it_is(name):
     assert not [sentence for sentence in model.warnings_ if "grows with the level" in sentence]
 
 
-def test_zeros_leave_outputs_as_they_are_with_a_warning():
-    y = season(seed=5)
-    y[[10, 40]] = 0.0
-    model = sg.SpectralGPRegressor(random_state=0, inference="map").fit(MONTHS, np.round(y))
-    assert model.diagnostics_["target_transform"] == "none"
-
-
 # What is refused, before any work
 
 
