@@ -18,7 +18,7 @@ from spectrogp.estimator import regressor
 from spectrogp.estimator import settings as estimator_settings
 from spectrogp.estimator.settings import Settings
 from spectrogp.estimator.units import standard
-from spectrogp.posterior.posterior import rounded
+from spectrogp.posterior.filling import rounded
 
 pytestmark = pytest.mark.usefixtures("compile_quickly")
 
