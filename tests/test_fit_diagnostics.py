@@ -118,6 +118,12 @@ def test_oscillations_that_grow_with_the_level_are_told(power, told):
         assert said.startswith(f"what oscillates grows with the level of the outputs (as its power {power:.2g})")
 
 
+@pytest.mark.parametrize(("share", "told"), [(1.0, True), (1.05, False)])
+def test_outputs_may_be_zero_but_not_negative(share, told):
+    level = lambda t: -5.0 + 2.0 * np.exp(0.08 * t)  # noqa: E731
+    assert bool(_judged(level, lambda t: share * (level(t) + 5.0))) == told
+
+
 @pytest.mark.parametrize(
     ("level", "size", "zero"),
     [

@@ -49,9 +49,8 @@ def fit_transformed(
         fit.diagnostics["log_gain"] = gain
     if gain > MARGIN:
         return other
-    return _advised(
-        *first, f"logarithms were tried: they are likelier by {gain:.3g} nats only; target_transform='log' takes them"
-    )
+    told = f"likelier by {gain:.3g} nats only" if gain > 0.0 else f"less likely by {-gain:.3g} nats"
+    return _advised(*first, f"logarithms were tried, and are {told}; target_transform='log' takes them")
 
 
 def _density(fit: Fitted, units: Units, data: Data) -> float:
