@@ -91,9 +91,14 @@ def _crossed(
 
 
 def _bent(model: Any, group: int, column: int, low: float, high: float, cycles: float) -> Any:
-    """The model with so many cycles more between two inputs; nothing where it would have to turn backwards."""
+    """The model with so many cycles more between two inputs.
+
+    Nothing where it would have to turn backwards, or there is no knot between them.
+    """
     groups, place = grid_groups(model), frequency_groups(model)[group]
     own = groups[place]
+    if high - low < float(own.spacing):
+        return None
     count = len(own.whitened.raw)
     X = (float(own.origin) + float(own.spacing) * np.linspace(0.0, count - 1.0, 3 * count))[:, None]
     omega = np.exp(own.unwarped(X))
