@@ -18,7 +18,7 @@ from spectrogp.estimator.units import Units
 from spectrogp.initialise import find_initial_values
 from spectrogp.models import Data, Moments
 from spectrogp.posterior import Prediction
-from spectrogp.posterior.readings import summed_covariance
+from spectrogp.posterior.readings import mixture_covariance
 
 MONTHS = np.arange(144) / 12.0
 
@@ -71,8 +71,8 @@ def test_covariance_of_a_mixture_of_exponentials(exponent):
     rng = np.random.default_rng(1)
     mean, root = rng.normal(size=(2, 3)), 0.4 * rng.normal(size=(2, 3, 3))
     covariance, noise = root @ np.swapaxes(root, 1, 2), np.full((2, 3), 0.05)
-    means, total = summed_covariance(mean, covariance, noise, exponent)
-    found = total / 2.0 + np.cov(means.T, bias=True)
+    parts = [(mean[k : k + 1], covariance[k : k + 1], noise[k : k + 1]) for k in range(2)]  # one after the other
+    found = mixture_covariance(parts, exponent=exponent)
     parts = Moments(mean, np.diagonal(covariance, axis1=1, axis2=2) + noise)
     whole = parts if exponent is None else parts.exponential(exponent)
     np.testing.assert_allclose(np.diag(found), whole.mixed().variance, rtol=1e-10)

@@ -30,7 +30,7 @@ from .readings import (
     Outputs,
     Prediction,
     Spectrogram,
-    summed_covariance,
+    mixture_covariance,
 )
 
 MAX_DRAWS = 400  # that a reading is evaluated at, unless told otherwise
@@ -281,20 +281,15 @@ class Posterior(Module):
         """
         require_joint(len(np.asarray(X)), min(max_draws, self.log_joint.size, AT_ONCE))
         prepared, X = self._prepared(data, X), plain_inputs(X)
-        reading, thin = JointOutputs(data, X), self.thinned(max_draws)
-        means, inside = [], np.zeros((len(X), len(X)))
-        for part in thin._parts(AT_ONCE):
+        reading = JointOutputs(data, X)
+
+        def read(part: Posterior) -> Any:
             if prepared is data:
-                mean, own, around = part.read(reading)
-            else:  # such a model looks at values, which one program for all draws cannot
-                values = zip(*(_apply(reading, model) for model in part._models()), strict=True)
-                mean, own, around = (np.stack(of) for of in values)
-            mean, total = summed_covariance(mean, own, around if noise else np.zeros_like(around), exponent)
-            means.append(mean)
-            inside += total
-        apart = np.concatenate(means)
-        apart = apart - np.mean(apart, axis=0)
-        return np.asarray((inside + apart.T @ apart) / len(apart))
+                return part.read(reading)
+            # Such a model looks at values, which one program for all draws cannot.
+            return (np.stack(of) for of in zip(*(_apply(reading, model) for model in part._models()), strict=True))
+
+        return mixture_covariance(map(read, self.thinned(max_draws)._parts(AT_ONCE)), noise=noise, exponent=exponent)
 
     def draw(self, data: Any, X: ArrayLike, *, key: Key, num_samples: int = 1) -> Array:
         """Draws ``[s, t]`` of f: a random draw of the parameters, then f jointly given it.

@@ -6,6 +6,7 @@ evaluates a reading at its draws.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -53,25 +54,31 @@ class Prediction(NamedTuple):
         )
 
 
-def summed_covariance(
-    mean: Any, covariance: np.ndarray, noise: np.ndarray, exponent: float | None = None
-) -> tuple[np.ndarray, np.ndarray]:
-    """Means ``[s, t]`` of normal distributions of values with noise, and the sum ``[t, t]`` of their covariances.
+def mixture_covariance(
+    parts: Iterable[tuple[Any, np.ndarray, np.ndarray]], *, noise: bool = True, exponent: float | None = None
+) -> np.ndarray:
+    """Covariance ``[t, t]`` of a mixture, in equal shares, of normal distributions of values with noise.
 
     Args:
-        mean: Of each, ``[s, t]``.
-        covariance: Of each, without the noise, ``[s, t, t]``.
-        noise: Variance of the noise, ``[s, t]``.
-        exponent: If given, both are those of exp(exponent · value).
+        parts: Means ``[s, t]``, covariances without the noise ``[s, t, t]``, and variances of the noise ``[s, t]``, of
+            some of them after the other, since all covariances may be more than memory holds.
+        noise: Whether there is noise, or these variances are left out.
+        exponent: If given, the covariance is that of exp(exponent · value).
     """
-    if exponent is None:
-        return mean, np.sum(covariance, axis=0) + np.diag(np.sum(noise, axis=0))
-    variance: Any = np.diagonal(covariance, axis1=1, axis2=2) + noise
-    mean = np.asarray(Moments(mean, variance).exponential(exponent).mean)
-    total = np.zeros(covariance.shape[1:])
-    for m, part, own in zip(mean, covariance, noise, strict=True):  # one by one: several may be all that memory holds
-        total += np.outer(m, m) * np.expm1(exponent**2 * (part + np.diag(own)))
-    return mean, total
+    means, inside = [], np.zeros(())
+    for mean, covariance, own in parts:
+        own = own if noise else np.zeros_like(own)
+        if exponent is None:
+            inside = inside + np.sum(covariance, axis=0) + np.diag(np.sum(own, axis=0))
+        else:
+            variance: Any = np.diagonal(covariance, axis1=1, axis2=2) + own
+            mean = np.asarray(Moments(mean, variance).exponential(exponent).mean)
+            for m, around, extra in zip(mean, covariance, own, strict=True):
+                inside = inside + np.outer(m, m) * np.expm1(exponent**2 * (around + np.diag(extra)))
+        means.append(mean)
+    apart = np.concatenate(means)
+    apart = apart - np.mean(apart, axis=0)
+    return np.asarray((inside + apart.T @ apart) / len(apart))
 
 
 def log_mean_density(log_densities: Any) -> Any:
