@@ -352,7 +352,7 @@ CALLS = {
         "unchecked": lambda _: models.Data.unchecked(X, LEVELS),
         "with_column": lambda data: data.with_column(1.0),
     },
-    models.Moments: {"mixed": lambda moments: moments.mixed()},
+    models.Moments: {"mixed": lambda moments: moments.mixed(), "exponential": lambda moments: moments.exponential(0.5)},
     models.Neighbourhoods: {
         "minibatch": lambda data: data.minibatch(KEY, 2),
         "of": lambda _: models.Neighbourhoods.of(DATA, X, np.arange(5), 2),

@@ -22,7 +22,7 @@ from .rows import complete_rows, names_for, separated
 from .settings import Settings
 from .times import numbers_of, outputs_of, warn_of_rounding
 from .transforming import fit_transformed
-from .units import Shown, Units, shown_along
+from .units import Shown, Units, shown_along, standard
 
 
 class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -269,6 +269,7 @@ class SpectralGPRegressor(FittedMixin, RegressorMixin, BaseEstimator):  # type: 
         given = channels_of(numbers, outputs, error)
         if not several:
             settings.require_logarithms(outputs, numbers.shape[1])
+        standard(numbers, "X")  # what lies too close together for a variance is refused, and not warned of
         warn_of_rounding(numbers, np.ptp(numbers, axis=0) / (len(numbers) - 1), "X")
         for part in given:
             warn_of_rounding(np.asarray(part.y), 0.25 * np.ptp(part.y), "y")
