@@ -31,6 +31,9 @@ TO_A_CYCLE, LEAST_TO_A_CYCLE = 16.0, 4.0  # below which a curve through them wou
 # little, as in linear time of few rows: forecasts by 50 differ from seed to seed by what a reader can see. Fewer where
 # it is much: the functions of long records are known so well there that draws differ by little beside the noise.
 MANY_DRAWS, FEW_DRAWS, FEWEST_DRAWS = 400, 50, 6
+# That amplitudes are read at, at most, each as long as a prediction: they differ little beside what is not known of the
+# envelope given one.
+OF_AMPLITUDES = 100
 ROWS_READ, MOST_ROWS_READ = 200_000, 2_000_000
 COMPONENTS = 6  # that are drawn one by one, at most
 INPUTS = 3  # along which spectrograms are shown, at most
@@ -112,9 +115,8 @@ def amplitudes_at(estimator: Any, rows: np.ndarray, level: float) -> Band:
         rows: The inputs.
         level: Probability of the intervals.
     """
-    band = instantaneous_amplitude(
-        estimator.posterior_, estimator.data_, rows, level, max_draws=averaged_over(estimator)
-    )
+    draws = min(averaged_over(estimator), OF_AMPLITUDES)
+    band = instantaneous_amplitude(estimator.posterior_, estimator.data_, rows, level, max_draws=draws)
     return band.map(lambda part: estimator.y_scale_ * finite(part)[:, : estimator.model_.oscillations])
 
 
