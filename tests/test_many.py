@@ -84,12 +84,23 @@ def test_a_row_says_what_the_fit_says():
     np.testing.assert_allclose(row["frequency_lower"], np.median(band.lower, axis=0), rtol=1e-12)
     np.testing.assert_allclose(row["frequency_upper"], np.median(band.upper, axis=0), rtol=1e-12)
     np.testing.assert_allclose(row["frequency"], 0.7, rtol=0.02)
-    ends = [np.median(part, axis=0) for part in direct.instantaneous_amplitude(at)]
-    np.testing.assert_allclose([row["amplitude"], row["amplitude_lower"], row["amplitude_upper"]], ends, rtol=1e-9)
+    values = direct.posterior_.local_functions(
+        (at[:, None] - direct.X_mean_) / direct.X_scale_, max_draws=200
+    ).amplitude
+    ends = np.median(np.quantile(direct.y_scale_ * values, [0.05, 0.95], axis=0), axis=1)
+    np.testing.assert_allclose([row["amplitude_lower"], row["amplitude_upper"]], ends, rtol=1e-9)
     assert row["amplitude_lower"] < row["amplitude"] < row["amplitude_upper"]
     noise = direct.model_.realise().noise_at(np.zeros((1, 1)), 0.0)[1]
     np.testing.assert_allclose(row["noise"], direct.y_scale_ * np.asarray(noise).item(), rtol=1e-12)
     assert row["cpu_seconds"] > 0
+
+
+def test_amplitudes_of_the_default_call_are_those_of_sinusoids():
+    """Not the σ of its kernel, which is √2 smaller: the signal has a height of 1, known to a few per cent."""
+    t, y = tone(2)
+    row = fit_signal(Task(COLUMNS, {"n_components": 1, "random_state": 0}, 1.0, 0.9), {"t": t, "y": y})
+    np.testing.assert_allclose(row["amplitude"], 1.0, atol=0.1)
+    assert row["amplitude_lower"] < row["amplitude"] < row["amplitude_upper"]
 
 
 def test_frequencies_are_told_in_the_unit_asked_for():

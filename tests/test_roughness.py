@@ -57,4 +57,4 @@ def test_phases_are_integrals_of_frequencies():
     x = np.linspace(0.0, 10.0, 40)
     group = group.fitted_to(x[:, None], 3.0 * np.exp(0.3 * np.sin(x))[:, None, None], 0.01)
     exact = np.asarray(sg.kernels.IntegratedPhase(group)(x[:, None]))
-    np.testing.assert_allclose(roughness._phases(group, x), exact - exact[0], atol=2e-3)
+    np.testing.assert_allclose(roughness.phases(group, x), exact - exact[0], atol=2e-3)
