@@ -29,8 +29,8 @@ ROWS = 2000  # that a report looks at, at most
 DRAWS = 200  # likewise
 GRID = 400, 1200  # inputs at which functions are shown: so many to a cycle, but at least and at most these
 TO_A_CYCLE, LEAST_TO_A_CYCLE = 16.0, 4.0  # below which a curve through them would show another frequency
-# Draws that amplitudes are read at, at most, each as long as a prediction: they differ little beside what is not known of
-# the envelope given one.
+# Draws that amplitudes are read at, at most, each as long as a prediction: they differ little beside what is not known
+# of the envelope given one.
 OF_AMPLITUDES = 100
 COMPONENTS = 6  # that are drawn one by one, at most
 INPUTS = 3  # along which spectrograms are shown, at most
