@@ -165,7 +165,7 @@ def below(drawn: Drawn) -> np.ndarray:
         found = model.posterior_.local_functions(X, max_draws=model.posterior_.log_joint.size)
         strongest = int(np.argmax(np.mean(found.weight[..., :count], axis=(0, 1))))
         frequency = found.frequency[:, :, strongest, 0] / model.X_scale_[0]
-        envelopes = model.posterior_.read(Envelopes(prepared, X), max_draws=model.n_draws)
+        envelopes = model.posterior_.read(Envelopes(prepared, X))
         amplitude = moduli(*(part[:, :, strongest] for part in envelopes)) * model.y_scale_
         shares[:2] = np.mean(frequency < drawn.truth[0], axis=0), np.mean(amplitude < drawn.truth[1], axis=0)
     inside = (drawn.truth[2:] - model.y_mean_) / model.y_scale_
