@@ -38,7 +38,8 @@ def fitted():
 def counts(model):
     """Cycles in the gap of every draw of the posterior."""
     x = np.linspace(LOW, HIGH, 200)
-    draws = model.posterior_.local_functions((x[:, None] - model.X_mean_) / model.X_scale_)
+    inside = (x[:, None] - model.X_mean_) / model.X_scale_
+    draws = model.posterior_.local_functions(inside, max_draws=model.posterior_.log_joint.size)
     return np.trapezoid(draws.frequency[:, :, 0, 0] / model.X_scale_[0], x, axis=1)
 
 
